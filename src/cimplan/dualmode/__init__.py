@@ -1,0 +1,1 @@
+"""Segmentation and allocation for chips whose arrays compute or store."""

@@ -1,0 +1,1 @@
+"""Design-space exploration and the reproduction of published results."""

@@ -1,0 +1,1 @@
+"""The schema of a chip and its host, and validated presets."""

@@ -1,0 +1,1 @@
+"""Functional and timing replay of programs."""

@@ -1,0 +1,1 @@
+"""Which operators run on the crossbars and when: exact methods and baselines."""

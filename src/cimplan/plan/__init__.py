@@ -1,0 +1,1 @@
+"""What the compilers return: result types, JSON schema, and the independent checkers."""

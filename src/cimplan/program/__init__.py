@@ -1,0 +1,1 @@
+"""The meta-operator language: build, print, parse, verify."""

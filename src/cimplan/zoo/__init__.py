@@ -1,0 +1,1 @@
+"""Small builders of reference networks and weightless transformer graphs."""
