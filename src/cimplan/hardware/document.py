@@ -1,0 +1,206 @@
+"""A strict reader for small YAML documents that remembers the line of every value.
+
+Only what a description needs is understood: mappings with text keys, sequences, text, whole numbers, decimal
+numbers, true, false and null. Anchors, aliases, tags, merge keys, duplicate keys, several documents, deep nesting
+and huge files are refused, each with its line. Plain scalars are read as in JSON, so `no` and `1:30` stay text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cimplan.errors import InputError
+
+SIZE_LIMIT_BYTES = 256 * 1024
+DEPTH_LIMIT = 16
+
+_WHOLE = re.compile(r"[-+]?\d+")
+_DECIMAL = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?")
+_SPECIAL = {".nan", ".inf", "-.inf", "+.inf", "nan", "inf", "-inf", "+inf", "infinity", "-infinity"}
+_DIGITS_LIMIT = 30
+
+FieldPath = tuple[str | int, ...]
+
+
+def path_text(path: FieldPath) -> str:
+    """Return a field path as a person writes it: ``accelerator.operators[2]``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+@dataclass(frozen=True)
+class Document:
+    """A parsed description.
+
+    Attributes
+    ----------
+    value : mapping of str to value
+        The content.
+    where : str
+        Name of the file, for errors.
+    lines : dict
+        Line, counted from 1, of every key and item by its field path; ``()`` is the whole document.
+    """
+
+    value: dict[str, Any]
+    where: str
+    lines: dict[FieldPath, int] = field(default_factory=dict)
+
+    def place(self, path: FieldPath) -> str:
+        """Return ``file:line, field path`` of a field, or of the nearest field around it that exists."""
+        known = path
+        while known and known not in self.lines:
+            known = known[:-1]
+        place = f"{self.where}:{self.lines.get(known, 1)}"
+        return f"{place}, {path_text(path)}" if path else place
+
+
+def read(path: Path) -> Document:
+    """Read a description from a file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is too large, is not UTF-8 text, or is not a plain YAML mapping.
+    """
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(SIZE_LIMIT_BYTES + 1)
+    except OSError as error:
+        raise InputError("cannot read the file", where=str(path), why=str(error.strerror)) from error
+    if len(content) > SIZE_LIMIT_BYTES:
+        raise InputError(
+            "the file is too large for a description", where=str(path), why=f"the limit is {SIZE_LIMIT_BYTES} bytes"
+        )
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise InputError("the file is not UTF-8 text", where=f"{path}:{line}") from error
+    return parse(text, str(path))
+
+
+def parse(text: str, where: str) -> Document:
+    """Parse the text of a description; `where` names it in errors.
+
+    Raises
+    ------
+    InputError
+        With the line of what is wrong.
+    """
+    lines: dict[FieldPath, int] = {(): 1}
+    try:
+        events = _plain_events(text, where)
+        first = next(events, None)
+        if first is None:
+            raise InputError("the file is empty", where=where, fix="Start from `cimplan hardware show rram-256`")
+        value = _value(first, events, (), lines, where)
+        for _ in events:  # a second document would stand here, and is refused
+            pass
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        why = "; ".join(part for part in (error.context, error.problem) if part)
+        raise InputError("the file is not YAML", where=f"{where}:{line}", why=why) from error
+    except yaml.YAMLError as error:
+        raise InputError("the file is not YAML", where=where, why=" ".join(str(error).split())) from error
+    if not isinstance(value, dict):
+        kind = type(value).__name__ if value is not None else "nothing"
+        raise InputError(
+            "the file is not a description",
+            where=f"{where}:1",
+            why=f"it holds {kind}, not a mapping of fields",
+            fix="Start from `cimplan hardware show rram-256`",
+        )
+    return Document(value, where, lines)
+
+
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 1
+
+
+def _plain_events(text: str, where: str) -> Iterator[yaml.Event]:
+    """Yield the node events of one document; refuse whatever is not plain."""
+    documents = 0
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        place = f"{where}:{_line(event)}"
+        if isinstance(event, yaml.DocumentStartEvent):
+            documents += 1
+            if documents > 1:
+                raise InputError("the file holds more than one document", where=place, fix="Keep one per file")
+        elif isinstance(event, yaml.AliasEvent):
+            raise InputError("aliases are not allowed here", where=place, fix=f"Write out what *{event.anchor} means")
+        elif isinstance(event, yaml.NodeEvent):
+            if event.anchor is not None:
+                raise InputError("anchors are not allowed here", where=place, fix=f"Remove &{event.anchor}")
+            tag = getattr(event, "tag", None)
+            if tag is not None:
+                raise InputError("tags are not allowed here", where=place, fix=f"Remove {tag!r}")
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > DEPTH_LIMIT:
+                    raise InputError("the file is nested too deeply", where=place, why=f"the limit is {DEPTH_LIMIT}")
+            yield event
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+            yield event
+
+
+def _value(
+    event: yaml.Event, events: Iterator[yaml.Event], path: FieldPath, lines: dict[FieldPath, int], where: str
+) -> Any:
+    lines.setdefault(path, _line(event))
+    if isinstance(event, yaml.ScalarEvent):
+        return _scalar(event, f"{where}:{_line(event)}")
+    if isinstance(event, yaml.SequenceStartEvent):
+        items: list[Any] = []
+        for item in events:
+            if isinstance(item, yaml.SequenceEndEvent):
+                break
+            items.append(_value(item, events, (*path, len(items)), lines, where))
+        return items
+    found: dict[str, Any] = {}
+    for key in events:
+        if isinstance(key, yaml.MappingEndEvent):
+            break
+        line = _line(key)
+        if not isinstance(key, yaml.ScalarEvent) or not key.value:
+            raise InputError("a field name must be text", where=f"{where}:{line}")
+        name = key.value
+        if name in found:
+            before = lines[(*path, name)]
+            raise InputError(
+                "the field is given twice",
+                where=f"{where}:{line}, {path_text((*path, name))}",
+                why=f"it is already in line {before}",
+                fix="Keep one of them",
+            )
+        lines[(*path, name)] = line
+        found[name] = _value(next(events), events, (*path, name), lines, where)
+    return found
+
+
+def _scalar(event: yaml.ScalarEvent, place: str) -> str | int | float | bool | None:
+    text: str = event.value
+    if event.style is not None:
+        return text
+    if text in ("", "null", "~"):
+        return None
+    if text in ("true", "false"):
+        return text == "true"
+    if _DECIMAL.fullmatch(text):
+        if len(text) > _DIGITS_LIMIT:
+            raise InputError("the number is too long", where=place, why=f"it has {len(text)} characters")
+        return int(text) if _WHOLE.fullmatch(text) else float(text)
+    if text.lower() in _SPECIAL:
+        return float(text.lower().replace(".", ""))
+    return text
