@@ -1,3 +1,1 @@
 """The Python interface: what `import cimplan` offers, and what the command line is a thin shell over."""
-
-from __future__ import annotations

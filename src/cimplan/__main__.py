@@ -1,0 +1,5 @@
+"""Run the command line with ``python -m cimplan``."""
+
+from cimplan.cli import main
+
+main()

@@ -1,0 +1,116 @@
+"""Models as a user names them: a path to an ONNX file, or ``zoo:NAME``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cimplan.cache import cached_file
+from cimplan.errors import InputError
+from cimplan.zoo import describe
+from cimplan.zoo.cache import cache_key, cached
+from cimplan.zoo.reference import PREFIX, ZooReference, parse
+
+if TYPE_CHECKING:
+    from cimplan.graph.operators import OperatorGraph
+
+FORMS = ("int8", "float")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A network to plan.
+
+    Attributes
+    ----------
+    source : str
+        As the user wrote it.
+    path : Path
+        The ONNX file; never changed.
+    name : str
+        Short name for people.
+    weightless : bool
+        True if the file has the shapes of the weights only: it can be compiled, not run.
+    shapes : mapping of str to tuple of int
+        Shapes the user gave for inputs with unknown dimensions.
+    """
+
+    source: str
+    path: Path
+    name: str
+    weightless: bool = False
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def graph(self) -> OperatorGraph:
+        """The operators as they stand in the file, before any optimisation; weights are not read."""
+        from cimplan.graph.read import read_graph
+
+        return read_graph(self.path, shapes=self.shapes)
+
+
+def load(source: str | Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Model:
+    """Find a model.
+
+    Parameters
+    ----------
+    source : str or Path
+        A path, or ``zoo:NAME`` with parameters as a query (``zoo:opt_13b?seq=64&phase=decode``). A reference network
+        with weights is taken in its int8 form, ``&form=float`` asks for the float one. It is built on first use and
+        kept in the user's cache.
+    shapes : mapping of str to tuple of int, optional
+        Shapes of inputs whose dimensions the file leaves open.
+
+    Returns
+    -------
+    Model
+        Nothing of it is read yet.
+
+    Raises
+    ------
+    InputError
+        If there is no such file or reference network.
+    """
+    shapes = dict(shapes or {})
+    text = str(source)
+    if not isinstance(source, Path) and text.startswith(PREFIX):
+        return _from_zoo(text, shapes)
+    path = Path(source)
+    if not path.is_file():
+        why = "it is a folder" if path.is_dir() else "there is no such file"
+        fix = "Give an ONNX file, or a reference network such as zoo:resnet18 (see `cimplan zoo list`)"
+        raise InputError("cannot read the model", where=text, why=why, fix=fix)
+    return Model(text, path, path.stem, shapes=shapes)
+
+
+def _from_zoo(text: str, shapes: Mapping[str, tuple[int, ...]]) -> Model:
+    reference, form = _split_form(text)
+    weightless = describe(reference.name).weightless
+    name = str(reference) if form in ("", "int8") else f"{reference} ({form})"
+    if weightless:
+        if form:
+            raise InputError("a weightless network has no form", where=text, fix="Drop form=")
+        return Model(text, cached(reference), name, weightless=True, shapes=shapes)
+    path = cached(reference) if form == "float" else _int8(reference)
+    return Model(text, path, name, shapes=shapes)
+
+
+def _split_form(text: str) -> tuple[ZooReference, str]:
+    name, question, query = text.removeprefix(PREFIX).partition("?")
+    parts = query.split("&") if question else []
+    forms = [part.removeprefix("form=") for part in parts if part.startswith("form=")]
+    rest = [part for part in parts if not part.startswith("form=")]
+    if len(forms) > 1 or (forms and forms[0] not in FORMS):
+        raise InputError("the form is not known", where=text, fix=f"form is one of: {', '.join(FORMS)}")
+    return parse(name + ("?" + "&".join(rest) if rest or (question and not forms) else "")), "".join(forms)
+
+
+def _int8(reference: ZooReference) -> Path:
+    from cimplan.graph.quantise import quantise
+
+    key = f"{cache_key(reference)} int8 onnxruntime {version('onnxruntime')} cimplan {version('cimplan')}"
+    return cached_file(key, ".onnx", lambda target: quantise(cached(reference), target))

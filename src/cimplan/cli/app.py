@@ -1,0 +1,84 @@
+"""The application: registers the commands and turns errors into one paragraph and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from cimplan.cli import (
+    doctor,
+    hardware,
+    zoo,
+)
+from cimplan.cli.console import emit, fail, note
+from cimplan.errors import CimplanError
+
+# Plain help: typer's rich help would double the time until a user reads the first line.
+app = typer.Typer(
+    name="cimplan",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+app.add_typer(hardware.app, name="hardware")
+app.add_typer(zoo.app, name="zoo")
+app.command()(doctor.doctor)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from cimplan import __version__
+
+        emit(f"cimplan {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True, callback=_print_version)
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")] = False,
+) -> None:
+    """Decide exactly which parts of a neural network run in computing-in-memory hardware, and how.
+
+    MODEL is an ONNX file or a reference network (zoo:resnet18). Exit codes: 0 done, 1 the question has no answer,
+    2 bad usage or bad input, 3 internal fault.
+    """
+
+
+def main() -> NoReturn:
+    """Run the command line."""
+    debug = "--debug" in sys.argv[1:] or bool(os.environ.get("CIMPLAN_DEBUG"))
+    try:
+        app()
+    except CimplanError as error:
+        if debug:
+            raise
+        sys.exit(fail(error))
+    except BrokenPipeError:
+        # The reader of a pipe has left; nothing more can be printed, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except KeyboardInterrupt:
+        note("cimplan: interrupted")
+        sys.exit(130)
+    except MemoryError:
+        if debug:
+            raise
+        note("cimplan: there is not enough memory for this input.")
+        sys.exit(3)
+    except Exception as error:  # the last resort: a fault of ours, said as such
+        if debug:
+            raise
+        note(
+            f"cimplan: internal fault: {type(error).__name__}: {error}. "
+            "Run again with --debug for the traceback, and please report it."
+        )
+        sys.exit(3)
+    sys.exit(0)

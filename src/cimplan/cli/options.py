@@ -1,0 +1,63 @@
+"""Options that several commands share, and how their text becomes values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cimplan.errors import InputError
+
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="ONNX file, or zoo:NAME.", show_default=False)]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+ShapeOption = Annotated[
+    list[str] | None,
+    typer.Option("--shape", metavar="NAME=1,3,224,224", help="Shape of an input with open dimensions; repeatable."),
+]
+OutputOption = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
+HardwareOption = Annotated[str, typer.Option("--hardware", metavar="NAME|FILE", help="Preset or YAML description.")]
+
+
+def parse_shapes(texts: Iterable[str] | None) -> dict[str, tuple[int, ...]]:
+    """Parse ``name=1,3,224,224`` into shapes by input name.
+
+    Raises
+    ------
+    InputError
+        If a text has another form, or a name is given twice.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    for text in texts or ():
+        name, equals, dimensions = text.rpartition("=")
+        parts = [part.strip() for part in dimensions.split(",")] if dimensions.strip() else []
+        if not equals or not name or not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+            raise InputError(f"{text!r} is not a shape", where="--shape", fix="Write --shape name=1,3,224,224")
+        if name in shapes:
+            raise InputError(f"the shape of {name!r} is given twice", where="--shape")
+        shapes[name] = tuple(int(part) for part in parts)
+    return shapes
+
+
+def parse_fixes(texts: Iterable[str] | None) -> dict[str, str]:
+    """Parse ``NODE=host`` or ``NODE=cim`` into places by operator name; ``cpu`` is another word for host.
+
+    Raises
+    ------
+    InputError
+        If a text has another form, or an operator is fixed twice.
+    """
+    fixes: dict[str, str] = {}
+    for text in texts or ():
+        name, equals, place = text.rpartition("=")
+        place = {"cpu": "host"}.get(place, place)
+        if not equals or not name or place not in ("host", "cim"):
+            raise InputError(
+                f"{text!r} is not a placement", where="--fix", fix="Write --fix NODE=host or --fix NODE=cim"
+            )
+        if name in fixes:
+            raise InputError(f"{name!r} is fixed twice", where="--fix")
+        fixes[name] = place
+    return fixes
