@@ -1,0 +1,76 @@
+"""Hypothesis strategies for programs: any well-formed syntax, whether or not it means anything."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from cimplan.program.language import (
+    Bytes,
+    ChipFacts,
+    Indices,
+    MemoryDrop,
+    MemoryRead,
+    MemoryWrite,
+    Move,
+    Multiply,
+    OperatorDecl,
+    Program,
+    Segment,
+    Stage,
+    Switch,
+    TensorDecl,
+    Tiles,
+    WriteMatrix,
+)
+
+# Any code point at all, lone surrogates too.
+names = st.text(st.characters(), max_size=8)
+numbers = st.integers(0, 10**18 - 1)
+small = st.integers(0, 300)
+ranges = st.tuples(numbers, numbers).map(lambda pair: (min(pair), max(pair)))
+indices = st.lists(ranges, max_size=3).map(lambda found: Indices(tuple(found)))
+data = st.builds(lambda name, pair: Bytes(name, *pair), names, ranges)
+tiles = st.builds(Tiles, names, indices)
+inside = st.sampled_from(["main", "buffer"]) | indices
+moves = st.builds(Move, inside, inside, data, st.booleans())
+writes = st.builds(WriteMatrix, indices, tiles)
+prepare = moves | writes | st.builds(MemoryDrop, indices) | st.builds(Switch, st.sampled_from(["TOC", "TOM"]), indices)
+steps = (
+    moves
+    | writes
+    | st.builds(Multiply, indices, tiles, numbers)
+    | st.builds(MemoryRead, indices, data)
+    | st.builds(MemoryWrite, indices, data)
+)
+several_names = st.lists(names, max_size=3).map(tuple)
+stages = st.builds(Stage, names, st.lists(steps, max_size=4).map(tuple))
+segments = st.builds(
+    Segment, numbers, st.lists(prepare, max_size=4).map(tuple), st.lists(stages, max_size=3).map(tuple)
+)
+programs = st.builds(
+    Program,
+    model=names,
+    tool=names,
+    chip=st.builds(ChipFacts, names, numbers, numbers, numbers, numbers, numbers),
+    tensors=st.lists(
+        st.builds(TensorDecl, names, numbers, st.sampled_from(["input", "constant", "value", "output"])), max_size=3
+    ).map(tuple),
+    operators=st.lists(
+        st.builds(
+            OperatorDecl,
+            name=names,
+            inputs=numbers,
+            outputs=numbers,
+            groups=numbers,
+            mvms=numbers,
+            grid=st.tuples(numbers, numbers, numbers),
+            matrix=names,
+            reads=several_names,
+            adds=several_names,
+            writes=several_names,
+        ),
+        max_size=3,
+    ).map(tuple),
+    segments=st.lists(segments, max_size=3).map(tuple),
+    memory_first=indices,
+)
