@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from cimplan.errors import InputError
 from cimplan.zoo import build, describe, write
-from cimplan.zoo.network import Constant
+from cimplan.zoo.network import Constant, Network
 
 # Trainable parameters of the published networks, which count two per batch-normalised channel.
 PUBLISHED = {
@@ -55,8 +56,8 @@ def skeleton(name: str, batch: int = 1) -> onnx.ModelProto:
     """The model without its weights' data: they become graph inputs."""
     entry = describe(name)
     network = entry.network(entry.check({"batch": batch}))
-    model = network._skeleton()
-    for initializer in network._initializers.values():
+    model = network.skeleton()
+    for initializer in network.initializers.values():
         tensor = initializer.header()
         if isinstance(initializer, Constant):
             tensor.raw_data = b"".join(initializer.chunks())
@@ -69,7 +70,7 @@ def skeleton(name: str, batch: int = 1) -> onnx.ModelProto:
 def weight_shapes(name: str) -> dict[str, tuple[int, ...]]:
     entry = describe(name)
     network = entry.network(entry.check({}))
-    headers = [initializer.header() for initializer in network._initializers.values()]
+    headers = [initializer.header() for initializer in network.initializers.values()]
     return {header.name: tuple(header.dims) for header in headers}
 
 
@@ -118,7 +119,8 @@ def test_yolov5n_shares_one_constant_between_mul_and_pow() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "shape"), [("resnet18", (2, 1000)), ("resnet50", (2, 1000)), ("yolov5n", (2, 25200, 85))]
+    ("name", "shape"),
+    [("resnet18", (2, 1000)), ("mobilenet_v2", (2, 1000)), ("resnet50", (2, 1000)), ("yolov5n", (2, 25200, 85))],
 )
 def test_runs_with_sane_values(name: str, shape: tuple[int, ...]) -> None:
     model = build(name, batch=2)
@@ -162,6 +164,34 @@ def test_streamed_file_is_the_model_built_in_memory(name: str, tmp_path: Path) -
     write(name, tmp_path / "two.onnx", seed=3)
     assert (tmp_path / "one.onnx").read_bytes() == (tmp_path / "two.onnx").read_bytes()
     assert onnx.load(tmp_path / "one.onnx") == build(name, seed=3)
+
+
+def test_weights_are_streamed_in_bounded_memory(tmp_path: Path) -> None:
+    network = Network("large", seed=0)
+    network.weight("weight", (4096, 4096), deviation=1.0)
+    tracemalloc.start()
+    network.write(tmp_path / "large.onnx")
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (tmp_path / "large.onnx").stat().st_size > 64 * 2**20
+    assert peak_bytes < 16 * 2**20
+    weight = onnx.numpy_helper.to_array(onnx.load(tmp_path / "large.onnx").graph.initializer[0])
+    assert weight.std() == pytest.approx(1, abs=1e-3)
+    assert weight.mean() == pytest.approx(0, abs=1e-3)
+    # Chunks of one weight go on where the last one ended.
+    assert np.abs(np.corrcoef(weight.reshape(16, -1)) - np.eye(16)).max() < 0.01
+
+
+@pytest.mark.slow
+def test_vgg16_streams_553_megabytes_and_runs(tmp_path: Path) -> None:
+    write("vgg16", tmp_path / "vgg16.onnx")
+    assert (tmp_path / "vgg16.onnx").stat().st_size == pytest.approx(4 * 138_357_544, rel=1e-4)
+    onnx.checker.check_model(tmp_path / "vgg16.onnx", full_check=True)
+    session = ort.InferenceSession(tmp_path / "vgg16.onnx", providers=["CPUExecutionProvider"])
+    image = np.random.default_rng(1).random((1, 3, 224, 224), dtype=np.float32)
+    (logits,) = session.run(None, {"image": image})
+    assert logits.shape == (1, 1000)
+    assert 0.05 < logits.std() < 20
 
 
 def test_seed_changes_weights_and_nothing_else() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 from cimplan.cache import cached_file
+from cimplan.errors import InputError
 from cimplan.zoo.catalogue import describe
 from cimplan.zoo.reference import ZooReference, parse
 
@@ -34,9 +36,10 @@ def cached(reference: ZooReference | str, *, form: str = "float") -> Path:
     """
     if isinstance(reference, str):
         reference = parse(reference)
-    entry = describe(reference.name)
-    network = entry.network(reference.params)
-    return cached_file(f"{cache_key(reference)} {form}", ".onnx", network.write)
+    if form != "float":
+        raise InputError(f"the zoo has no form {form!r} of a network", fix="Its only form is float")
+    entry, params = describe(reference.name), reference.params
+    return cached_file(f"{cache_key(reference)} {form}", ".onnx", lambda path: entry.network(params).write(path))
 
 
 def cache_key(reference: ZooReference) -> str:
@@ -47,10 +50,7 @@ def cache_key(reference: ZooReference) -> str:
 @cache
 def _builder_hash() -> str:
     """Hash the source of the builders and the versions that decide the bytes they write."""
-    import numpy as np
-    import onnx
-
-    digest = hashlib.sha256(f"numpy {np.__version__} onnx {onnx.__version__}".encode())
+    digest = hashlib.sha256(f"numpy {version('numpy')} onnx {version('onnx')}".encode())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]

@@ -188,7 +188,52 @@ def _convolutional(name: str, description: str, source: str, size: int, weights:
     )
 
 
+def _transformer(
+    name: str, description: str, source: str, weights: int, *, layers: int, causal: bool = True
+) -> ZooEntry:
+    def network(params: Mapping[str, Value]) -> Network:
+        from cimplan.zoo import transformer
+
+        return transformer.transformer(
+            name,
+            transformer.ARCHITECTURES[name],
+            seq=cast("int", params["seq"]),
+            batch=cast("int", params["batch"]),
+            decode=params["phase"] == "decode",
+            layers=cast("int", params["layers"]),
+            lm_head=bool(params.get("lm_head", False)),
+        )
+
+    params = [
+        _BATCH,
+        Parameter(
+            "seq", "tokens of a sequence; in decode, tokens already in the cache", 64, lowest=1, highest=1_000_000
+        ),
+        Parameter("layers", "layers, all of them by default", layers, lowest=1, highest=1000),
+    ]
+    if causal:
+        phases = "prefill (the prompt) or decode (one new token per sequence, with a cache of keys and values)"
+        params.append(Parameter("phase", phases, "prefill", choices=("prefill", "decode")))
+        params.append(Parameter("lm_head", "whether the scores of all tokens are computed at the end", True))
+    else:
+        why = f"{name} is an encoder, which reads whole sequences and decodes nothing"
+        params.append(Parameter("phase", "an encoder has only prefill", "prefill", choices=("prefill",), why=why))
+    return ZooEntry(
+        name=name,
+        description=description,
+        source=source,
+        input_name="input_ids",
+        input_shape=("batch", "seq"),
+        weights=weights,
+        weightless=True,
+        params=tuple(params),
+        example=f"{name}?batch=8&phase=decode&seq=128" if causal else f"{name}?batch=8&seq=128",
+        network=network,
+    )
+
+
 _HE = "He, Zhang, Ren, Sun: Deep Residual Learning for Image Recognition, CVPR 2016, arXiv 1512.03385"
+_OPT = "Zhang et al.: OPT: Open Pre-trained Transformer Language Models, 2022, arXiv 2205.01068"
 
 _ENTRIES = (
     _convolutional("resnet18", "residual image classifier, 18 layers", _HE, 224, 11_684_712),
@@ -217,6 +262,23 @@ _ENTRIES = (
         640,
         1_867_405,
     ),
+    _transformer(
+        "bert_large",
+        "text encoder, 24 layers of 1024 features",
+        "Devlin, Chang, Lee, Toutanova: BERT, NAACL 2019, arXiv 1810.04805",
+        335_141_888,
+        layers=24,
+        causal=False,
+    ),
+    _transformer(
+        "llama2_7b",
+        "language model, 32 layers of 4096 features, rotary positions, gated SiLU",
+        "Touvron et al.: Llama 2: Open Foundation and Fine-Tuned Chat Models, 2023, arXiv 2307.09288",
+        6_738_415_616,
+        layers=32,
+    ),
+    _transformer("opt_6_7b", "language model, 32 layers of 4096 features", _OPT, 6_658_473_984, layers=32),
+    _transformer("opt_13b", "language model, 40 layers of 5120 features", _OPT, 12_853_473_280, layers=40),
 )
 
 ZOO: Mapping[str, ZooEntry] = {entry.name: entry for entry in _ENTRIES}

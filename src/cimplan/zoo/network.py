@@ -165,6 +165,8 @@ class Network:
     ----------
     parameters : int
         Elements of the weights, each shared weight once; small constants do not count.
+    initializers : dict of str to Initializer
+        Weights and small constants by name.
     """
 
     name: str
@@ -173,7 +175,7 @@ class Network:
     _nodes: list[onnx.NodeProto] = field(default_factory=list)
     _inputs: list[onnx.ValueInfoProto] = field(default_factory=list)
     _outputs: list[onnx.ValueInfoProto] = field(default_factory=list)
-    _initializers: dict[str, Initializer] = field(default_factory=dict)
+    initializers: dict[str, Initializer] = field(default_factory=dict)
 
     def input(self, name: str, shape: Sequence[int], dtype: int = TensorProto.FLOAT) -> str:
         """Declare a graph input and return its name."""
@@ -186,7 +188,7 @@ class Network:
 
     def constant(self, name: str, value: Any, dtype: type[np.generic]) -> str:
         """Add a small constant, or reuse the one of this name, and return its name."""
-        self._initializers.setdefault(name, Constant(name, np.asarray(value, dtype=dtype)))
+        self.initializers.setdefault(name, Constant(name, np.asarray(value, dtype=dtype)))
         return name
 
     def weight(self, name: str, shape: Sequence[int], *, deviation: float = 0.0, shared: bool = False) -> str:
@@ -206,7 +208,7 @@ class Network:
         weight = (
             Shape(name, tuple(shape)) if self.seed is None else RandomWeight(name, tuple(shape), deviation, self.seed)
         )
-        self._initializers[name] = weight
+        self.initializers[name] = weight
         if not shared:
             self.parameters += weight.elements
         return name
@@ -224,8 +226,8 @@ class Network:
 
     def build(self) -> onnx.ModelProto:
         """Return the model, weights included."""
-        model = self._skeleton()
-        for initializer in self._initializers.values():
+        model = self.skeleton()
+        for initializer in self.initializers.values():
             tensor = initializer.header()
             if initializer.data_bytes:
                 tensor.raw_data = b"".join(initializer.chunks())
@@ -238,17 +240,18 @@ class Network:
         The result is an ordinary ONNX file: protobuf fields may come in any order, so the graph's length is computed
         first and the weights follow the rest of the graph.
         """
-        model = self._skeleton()
+        model = self.skeleton()
         graph = model.graph.SerializeToString(deterministic=True)
         model.ClearField("graph")
-        size = len(graph) + sum(_field_size(_tensor_size(initializer)) for initializer in self._initializers.values())
+        size = len(graph) + sum(_field_size(_tensor_size(initializer)) for initializer in self.initializers.values())
         with path.open("wb") as stream:
             stream.write(model.SerializeToString(deterministic=True))
             stream.write(_MODEL_GRAPH + _varint(size) + graph)
-            for initializer in self._initializers.values():
+            for initializer in self.initializers.values():
                 _write_tensor(stream, initializer)
 
-    def _skeleton(self) -> onnx.ModelProto:
+    def skeleton(self) -> onnx.ModelProto:
+        """Return the model without any of its initializers."""
         graph = helper.make_graph(self._nodes, self.name, self._inputs, self._outputs)
         model = helper.make_model(
             graph, producer_name="cimplan", ir_version=IR_VERSION, opset_imports=[helper.make_opsetid("", OPSET)]
