@@ -1,0 +1,191 @@
+"""Static int8 quantisation through ONNX Runtime's own quantiser."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cimplan.errors import InputError
+from cimplan.files import replacing
+from cimplan.graph.calibration import Calibration, Sample, calibration_from, random_calibration
+from cimplan.graph.nodes import TensorType
+from cimplan.graph.operators import OperatorGraph
+from cimplan.graph.read import read_graph
+
+CALIBRATION_KEY = "cimplan.calibration"
+"""Key of the model's metadata that says where the ranges come from."""
+
+_LARGEST_BYTES = 2_000_000_000
+_NO_SHAPES: Mapping[str, tuple[int, ...]] = {}
+
+
+def quantise(
+    source: Path,
+    target: Path,
+    *,
+    calibration: Path | None = None,
+    seed: int = 0,
+    shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES,
+) -> Calibration:
+    """Quantise a float network to 8 bits: unsigned activations, signed weights, one scale per tensor, QDQ form.
+
+    The same input gives the same file. The source is not changed; the target is written whole or not at all.
+
+    Parameters
+    ----------
+    source, target : Path
+        The float model, and the file to write.
+    calibration : Path, optional
+        A folder of samples (`calibration_from`). Without it the ranges come from seeded random data, which is fine
+        for timing and planning and useless for accuracy; the target's metadata say so under `CALIBRATION_KEY`.
+    seed : int
+        Seed of the random data.
+    shapes : mapping of str to tuple of int
+        Shapes of inputs the model leaves open, for calibration only: the target leaves them open too.
+
+    Returns
+    -------
+    Calibration
+        The samples and their origin.
+
+    Raises
+    ------
+    InputError
+        If the model cannot be read, is quantised already, leaves a shape open or is too large, or if the
+        calibration data do not fit it.
+    """
+    graph = read_graph(source, shapes=shapes)
+    _check_source(graph, source)
+    if target.exists() and target.samefile(source):
+        raise InputError("would overwrite the float model", where=str(target), fix="Choose another output file")
+    inputs = {name: TensorType(graph.tensors[name].dtype, graph.tensors[name].shape) for name in graph.inputs}
+    data = calibration_from(calibration, inputs) if calibration is not None else random_calibration(inputs, seed)
+    with replacing(target) as temporary:
+        _run(source, temporary, data)
+    return data
+
+
+def _check_source(graph: OperatorGraph, source: Path) -> None:
+    """Refuse models that are quantised already or too large for ONNX Runtime's quantiser."""
+    for operator in graph.operators:
+        if _is_quantised(operator.op_type):
+            raise InputError(
+                "is quantised already",
+                where=str(source),
+                why=f"the node {operator.name!r} is a {operator.op_type}",
+                fix="Use it as it is, or give the float model",
+            )
+    if not any(operator.work for operator in graph.operators):
+        raise InputError(
+            "holds nothing to quantise", where=str(source), why="it has no convolution and no matrix product"
+        )
+    size = sum(tensor.size_bytes for tensor in graph.tensors.values() if tensor.constant)
+    # Weights shrink four times; the quantiser writes one protobuf message, which may not exceed 2 GB.
+    if size // 4 > _LARGEST_BYTES:
+        raise InputError(
+            f"has {size / 1e9:.1f} GB of weights, more than an ONNX file in one piece can hold at 8 bits",
+            where=str(source),
+            fix="Quantise it with the tool that made it",
+        )
+
+
+def _is_quantised(op_type: str) -> bool:
+    return (
+        op_type in ("QuantizeLinear", "DequantizeLinear", "QGemm", "QAttention")
+        or op_type.startswith(("QLinear", "DynamicQuantize", "MatMulInteger", "ConvInteger"))
+        or op_type in ("MatMulNBits", "MatMulBnb4")
+    )
+
+
+class _Samples:
+    """Hands the samples to the quantiser one by one; its interface is the quantiser's."""
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        self._samples = samples
+        self._next: Iterator[Sample] = iter(samples)
+
+    def get_next(self) -> dict[str, Any] | None:
+        """Return the next sample, or None after the last."""
+        sample = next(self._next, None)
+        return dict(sample) if sample is not None else None
+
+    def rewind(self) -> None:
+        """Start again."""
+        self._next = iter(self._samples)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return iter(self._samples)
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+
+def _run(source: Path, target: Path, data: Calibration) -> None:
+    """Quantise into `target`, which exists and is the caller's to remove."""
+    import onnx
+    from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped, unused-ignore]
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+    CalibrationDataReader.register(_Samples)
+    refusals = (
+        *(state.Fail, state.InvalidArgument, state.InvalidGraph, state.InvalidProtobuf, state.NotImplemented),
+        *(state.RuntimeException, state.NoSuchFile, DecodeError, EncodeError, onnx.checker.ValidationError),
+        *(onnx.shape_inference.InferenceError, ArithmeticError, AttributeError, LookupError),
+        *(NotImplementedError, OSError, RuntimeError, TypeError, ValueError),
+    )
+    try:
+        with _quiet(), tempfile.TemporaryDirectory(prefix="cimplan-") as folder:
+            written = Path(folder) / "quantised.onnx"
+            quantize_static(
+                source,
+                written,
+                _Samples(data.samples),
+                quant_format=QuantFormat.QDQ,
+                activation_type=QuantType.QUInt8,
+                weight_type=QuantType.QInt8,
+            )
+            model = onnx.load(written)
+            entry = model.metadata_props.add()
+            entry.key, entry.value = CALIBRATION_KEY, data.origin
+            onnx.save(model, target)
+    except refusals as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise InputError(
+            "ONNX Runtime cannot quantise the model",
+            where=str(source),
+            why=lines[0][:300],
+            fix="Check that ONNX Runtime runs the model",
+        ) from error
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the advice of the quantiser and of ONNX Runtime off the terminal."""
+    import onnxruntime
+
+    def drop(_: logging.LogRecord) -> bool:
+        return False
+
+    root = logging.getLogger()
+    handlers = list(root.handlers)
+    silent = logging.NullHandler()
+    # With a handler in place the first warning of the quantiser does not install one that prints.
+    root.addHandler(silent)
+    root.addFilter(drop)
+    onnxruntime.set_default_logger_severity(4)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        onnxruntime.set_default_logger_severity(2)
+        root.removeFilter(drop)
+        root.removeHandler(silent)
+        for handler in [handler for handler in root.handlers if handler not in handlers]:
+            root.removeHandler(handler)
