@@ -62,7 +62,7 @@ def read_graph(
     """
     model = read_skeleton(path)
     try:
-        check_external_data(_all_tensors(model.graph), path)
+        check_external_data(all_tensors(model.graph), path)
     except UnicodeDecodeError as error:
         raise _bad_text(str(path)) from error
     return _graph_from_skeleton(model, path.stem, str(path), shapes, recorded)
@@ -124,7 +124,7 @@ def _inlined(model: onnx.ModelProto, where: str) -> onnx.ModelProto:
         ) from error
 
 
-def _all_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+def all_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     """Yield every tensor of a graph: initializers, and those in attributes and subgraphs."""
     yield from graph.initializer
     for sparse in graph.sparse_initializer:
@@ -135,9 +135,9 @@ def _all_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
                 yield attribute.t
             yield from attribute.tensors
             if attribute.HasField("g"):
-                yield from _all_tensors(attribute.g)
+                yield from all_tensors(attribute.g)
             for subgraph in attribute.graphs:
-                yield from _all_tensors(subgraph)
+                yield from all_tensors(subgraph)
 
 
 class _Reader:
