@@ -139,23 +139,32 @@ def test_runs_with_sane_values(name: str, shape: tuple[int, ...]) -> None:
     assert np.abs(answer[0] - answer[1]).max() > 1e-3
 
 
-def test_yolov5n_boxes_lie_where_the_formula_puts_them() -> None:
-    session = ort.InferenceSession(build("yolov5n").SerializeToString(), providers=["CPUExecutionProvider"])
-    boxes = session.run(None, {"image": np.zeros((1, 3, 640, 640), np.float32)})[0][0]
-    # Cells of each head, three anchors: a centre is within 1.5 cells of its cell's own centre.
-    start = 0
-    for stride in (8, 16, 32):
-        size = 640 // stride
-        head = boxes[start : start + 3 * size * size].reshape(3, size, size, 85)
-        start += 3 * size * size
-        columns, rows = np.meshgrid(np.arange(size), np.arange(size))
-        assert (np.abs(head[..., 0] / stride - columns - 0.5) <= 1.001).all()
-        assert (np.abs(head[..., 1] / stride - rows - 0.5) <= 1.001).all()
-        assert (head[..., 2:4] >= 0).all()
-        assert (head[..., 4:] <= 1).all()
-    assert start == len(boxes)
-    # The largest anchor of all, 373 px wide, may be stretched to four times its size.
-    assert boxes[:, 2].max() <= 4 * 373
+def test_yolov5n_decodes_boxes_by_the_formula() -> None:
+    model = build("yolov5n", batch=2)
+    anchors = {8: [10, 13, 16, 30, 33, 23], 16: [30, 61, 62, 45, 59, 119], 32: [116, 90, 156, 198, 373, 326]}
+    for stride in anchors:
+        shape = (2, 255, 640 // stride, 640 // stride)
+        model.graph.output.append(onnx.helper.make_tensor_value_info(f"head{stride}", onnx.TensorProto.FLOAT, shape))
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    image = np.random.default_rng(2).random((2, 3, 640, 640), dtype=np.float32)
+    boxes, *heads = session.run(None, {"image": image})
+
+    row = 0
+    for (stride, sizes), head in zip(anchors.items(), heads, strict=True):
+        for anchor in range(3):
+            # (batch, cells, 85), cells row by row
+            values = head[:, 85 * anchor : 85 * (anchor + 1)].reshape(2, 85, -1).transpose(0, 2, 1)
+            share = 1 / (1 + np.exp(-values.astype(np.float64)))
+            cells = np.arange(share.shape[1])
+            row_of, column_of = np.divmod(cells, 640 // stride)
+            expected = share.copy()
+            expected[..., 0] = (2 * share[..., 0] - 0.5 + column_of) * stride
+            expected[..., 1] = (2 * share[..., 1] - 0.5 + row_of) * stride
+            expected[..., 2] = (2 * share[..., 2]) ** 2 * sizes[2 * anchor]
+            expected[..., 3] = (2 * share[..., 3]) ** 2 * sizes[2 * anchor + 1]
+            np.testing.assert_allclose(boxes[:, row : row + len(cells)], expected, rtol=1e-4, atol=1e-3)
+            row += len(cells)
+    assert row == boxes.shape[1] == 25_200
 
 
 @pytest.mark.parametrize("name", SMALL)

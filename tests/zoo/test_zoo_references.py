@@ -44,6 +44,7 @@ def test_reference_fills_in_defaults_and_prints_sorted() -> None:
     )
     # seq=64 is the default.
     assert str(reference) == "opt_13b?batch=8&lm_head=false&phase=decode"
+    assert str(ZooReference("opt_13b", {"seq": 1, "batch": 2})) == "opt_13b?batch=2&seq=1"
 
 
 def test_equal_networks_have_one_canonical_form() -> None:

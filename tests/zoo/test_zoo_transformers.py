@@ -284,4 +284,8 @@ def test_decode_continues_a_prefill(family: str) -> None:
     answer = run(step, feeds)
     logits = next(value.name for value in step.graph.output if not value.name.startswith("present"))
     np.testing.assert_allclose(answer[logits], expected, rtol=1e-3, atol=1e-4)
-    assert answer["present_key.1"].shape == (BATCH, 4, SEQ + 1, 4)
+    # The cache keeps its order: the new token comes last.
+    for name in cache:
+        present = answer[name.replace("past", "present")]
+        assert present.shape == (BATCH, 4, SEQ + 1, 4)
+        np.testing.assert_array_equal(present[:, :, :SEQ], feeds[name])
