@@ -1,0 +1,282 @@
+"""From the answer of a method to the content of a plan: checked, replayed, and explained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cimplan.cost.problem import HOST, Problem
+from cimplan.errors import InternalError, NoAnswerError
+from cimplan.plan.check import check, require
+from cimplan.plan.document import (
+    Counts,
+    CurvePart,
+    DependencyPart,
+    OperatorPart,
+    OptionPart,
+    PlaceCount,
+    ProfilePart,
+    RegionPart,
+    TimeKind,
+    TimeKinds,
+    TransferPart,
+)
+from cimplan.plan.reasons import explain
+from cimplan.plan.replay import Replay, replay
+from cimplan.plan.schedule import CurvePoint, Schedule, Solution
+from cimplan.plan.structure import host_only_makespan, regions
+
+
+@dataclass(frozen=True)
+class PlanContext:
+    """What a plan says beside the problem and its solution.
+
+    Attributes
+    ----------
+    model, hardware : str
+        Names for people.
+    op_types : tuple of str
+        ONNX type of each operator; empty if unknown.
+    unsupported : mapping of str to str
+        By operator name: why it has no accelerator option.
+    host_times : mapping of str to str
+        By operator name: where its host time comes from.
+    profile : ProfilePart
+        The host profile in short.
+    inputs : mapping of str to str
+        SHA-256 of what went in, by kind ("model", "profile", "hardware").
+    """
+
+    model: str = ""
+    hardware: str = ""
+    op_types: tuple[str, ...] = ()
+    unsupported: Mapping[str, str] = field(default_factory=dict)
+    host_times: Mapping[str, TimeKind] = field(default_factory=dict)
+    profile: ProfilePart = field(default_factory=ProfilePart)
+    inputs: Mapping[str, str] = field(default_factory=dict)
+
+
+def content(
+    problem: Problem, solution: Solution, context: PlanContext, *, unfixed: Problem | None = None
+) -> dict[str, Any]:
+    """Check and replay a solution and return the fields of its plan.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem that was solved.
+    solution : Solution
+        What the method answered.
+    context : PlanContext
+        Names, kinds of times, input hashes.
+    unfixed : Problem, optional
+        The problem before the user fixed places, on which the host-only latency is computed; `problem` if left out.
+
+    Returns
+    -------
+    dict
+        Field names and values of `cimplan.plan.plan.Plan`.
+
+    Raises
+    ------
+    NoAnswerError
+        If the method found no schedule.
+    InternalError
+        If the checker refuses the solution or the replay does not reproduce it.
+    """
+    if solution.schedule is None:
+        raise _no_schedule(problem, solution)
+    require(problem, solution)
+    happened, solution = _replayed(problem, solution, solution.schedule)
+    schedule, tick_ns = happened.schedule, problem.tick_ns
+    unfixed = unfixed or problem
+    makespan, lower_bound = happened.makespan, solution.lower_bound
+    host_only = host_only_makespan(unfixed)
+    crossbars = schedule.crossbars(problem)
+    return {
+        "model": context.model,
+        "hardware": context.hardware,
+        "method": solution.method,
+        "status": solution.status,
+        "makespan_ns": makespan * tick_ns,
+        "lower_bound_ns": lower_bound * tick_ns,
+        "gap": gap(makespan, lower_bound),
+        "host_only_ns": None if host_only is None else host_only * tick_ns,
+        "speedup": None if host_only is None else speedup(host_only, makespan),
+        "crossbars_used": crossbars,
+        "crossbars_available": problem.budget,
+        "solve_s": solution.solve_s,
+        "operators": _operators(problem, unfixed, happened, context, lower_bound),
+        "dependencies": tuple(
+            DependencyPart(
+                source=problem.names[edge.source],
+                target=problem.names[edge.target],
+                transfer_ns=edge.transfer * tick_ns,
+                size_bytes=edge.size_bytes,
+            )
+            for edge in problem.dependencies
+        ),
+        **derived(problem, happened),
+        "curve": tuple(_curve_part(point, tick_ns) for point in solution.curve),
+        "host_cores": problem.host_cores,
+        "tick_ns": tick_ns,
+        "times": TimeKinds(host=context.profile.kind),
+        "profile": context.profile,
+        "statistics": {name: solution.statistics[name] for name in sorted(solution.statistics)},
+        "certificate": solution.certificate,
+        "inputs": dict(sorted(context.inputs.items())),
+        "checked": True,
+    }
+
+
+def derived(problem: Problem, happened: Replay) -> dict[str, Any]:
+    """Return transfers, regions and counts of a plan: what follows from its schedule."""
+    tick_ns, names = problem.tick_ns, problem.names
+    schedule = happened.schedule
+    chosen = [options[choice] for options, choice in zip(problem.options, schedule.chosen, strict=True)]
+    found = regions(problem, [option.place for option in chosen])
+    transfers = tuple(
+        TransferPart(
+            source=names[move.source],
+            target=names[move.target],
+            size_bytes=move.size_bytes,
+            start_ns=move.start * tick_ns,
+            finish_ns=move.finish * tick_ns,
+        )
+        for move in happened.transfers
+    )
+    parts = tuple(
+        RegionPart(
+            place=region.place,
+            operators=tuple(names[index] for index in region.operators),
+            crossbars=sum(chosen[index].crossbars for index in region.operators),
+            start_ns=min(schedule.start[index] for index in region.operators) * tick_ns,
+            finish_ns=max(happened.finish[index] for index in region.operators) * tick_ns,
+        )
+        for region in found
+    )
+    places = {
+        place: PlaceCount(
+            operators=sum(option.place == place for option in chosen),
+            regions=sum(region.place == place for region in found),
+            busy_ns=sum(option.duration for option in chosen if option.place == place) * tick_ns,
+        )
+        for place in problem.places()
+    }
+    counts = Counts(
+        operators=len(problem),
+        with_choice=sum(len({option.place for option in options}) > 1 for options in problem.options),
+        places=places,
+        regions=len(found),
+        transfers=len(transfers),
+        transfer_bytes=sum(move.size_bytes for move in happened.transfers),
+        transfer_ns=sum(move.finish - move.start for move in happened.transfers) * tick_ns,
+    )
+    return {"transfers": transfers, "regions": parts, "counts": counts}
+
+
+def gap(makespan: int, lower_bound: int) -> float:
+    """Return (makespan - bound) / makespan; 0 for an empty schedule."""
+    return (makespan - lower_bound) / makespan if makespan else 0.0
+
+
+def speedup(host_only: int, makespan: int) -> float:
+    """Return how much faster the plan is than the host alone; 1 where neither takes any time."""
+    return host_only / makespan if makespan else 1.0
+
+
+def _no_schedule(problem: Problem, solution: Solution) -> NoAnswerError:
+    check(problem, None, status=solution.status).require(f"answer of the method {solution.method!r}")
+    if solution.status == "infeasible":
+        least = problem.least_crossbars()
+        return NoAnswerError(
+            "no plan fits the crossbar budget",
+            why=f"operators that must run on the accelerator need {least} crossbars, {problem.budget} are available",
+            fix=f"Raise the budget to at least {least} (--crossbars {least}), or fix fewer operators there",
+        )
+    return NoAnswerError(
+        f"the method {solution.method!r} found no plan in its time",
+        fix="Give it more time (--time-limit), or use --method exact",
+    )
+
+
+def _replayed(problem: Problem, solution: Solution, schedule: Schedule) -> tuple[Replay, Solution]:
+    """Replay the solution; where it waits without need, take the replayed times instead of its own."""
+    happened = replay(problem, schedule)
+    makespan = schedule.makespan(problem)
+    if happened.makespan > makespan or (solution.status == "optimal" and happened.makespan != makespan):
+        raise InternalError(
+            "the replay does not reproduce the plan",
+            why=f"the method {solution.method!r} says {makespan} ticks ({solution.status}), "
+            f"the replay takes {happened.makespan}",
+            fix="Please report it with the model and the command",
+        )
+    solution = replace(solution, schedule=happened.schedule)
+    if happened.makespan < makespan:
+        better = CurvePoint(schedule.crossbars(problem), happened.makespan, solution.lower_bound)
+        solution = replace(
+            solution,
+            status="optimal" if solution.lower_bound == happened.makespan > 0 else "feasible",
+            curve=_improved(solution.curve, better),
+        )
+    require(problem, solution)
+    return happened, solution
+
+
+def _improved(curve: Sequence[CurvePoint], better: CurvePoint) -> tuple[CurvePoint, ...]:
+    """Put a better point into a curve and drop those it beats."""
+    if not curve:
+        return ()
+    kept = [point for point in curve if point.crossbars < better.crossbars or point.makespan < better.makespan]
+    return tuple(sorted([*kept, better], key=lambda point: point.crossbars))
+
+
+def _curve_part(point: CurvePoint, tick_ns: float) -> CurvePart:
+    return CurvePart(
+        crossbars=point.crossbars,
+        makespan_ns=point.makespan * tick_ns,
+        lower_bound_ns=point.lower_bound * tick_ns,
+        status="optimal" if point.lower_bound == point.makespan else "feasible",
+    )
+
+
+def _operators(
+    problem: Problem, unfixed: Problem, happened: Replay, context: PlanContext, lower_bound: int
+) -> tuple[OperatorPart, ...]:
+    schedule, tick_ns = happened.schedule, problem.tick_ns
+    reasons = explain(problem, schedule, unfixed=unfixed, unsupported=context.unsupported, lower_bound=lower_bound)
+    parts = []
+    for index, (name, options) in enumerate(zip(problem.names, problem.options, strict=True)):
+        chosen = options[schedule.chosen[index]]
+        known = unfixed.options[index]
+        on_host = [option.duration for option in known if option.place == HOST]
+        on_cim = [option.duration for option in known if option.place != HOST]
+        gain = reasons[index].gain
+        parts.append(
+            OperatorPart(
+                name=name,
+                op_type=context.op_types[index] if context.op_types else "",
+                place=chosen.place,
+                start_ns=schedule.start[index] * tick_ns,
+                finish_ns=happened.finish[index] * tick_ns,
+                crossbars=chosen.crossbars,
+                label=chosen.label,
+                core=happened.core[index] if happened.core[index] >= 0 else None,
+                host_ns=min(on_host) * tick_ns if on_host else None,
+                cim_ns=min(on_cim) * tick_ns if on_cim else None,
+                host_time=context.host_times.get(name, context.profile.kind),
+                gain_ns=None if gain is None else gain * tick_ns,
+                reason=reasons[index].text,
+                options=tuple(
+                    OptionPart(
+                        place=option.place,
+                        duration_ns=option.duration * tick_ns,
+                        crossbars=option.crossbars,
+                        label=option.label,
+                    )
+                    for option in options
+                ),
+            )
+        )
+    return tuple(parts)

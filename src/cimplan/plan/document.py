@@ -1,0 +1,137 @@
+"""The parts of a plan file. Times are nanoseconds, sizes bytes; operators are named as in the model.
+
+Orientation where it matters: M = outputs (crossbar columns), N = inputs (crossbar rows).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+TimeKind = Literal["measured", "modelled", "estimated", "simulated", "free (view)", "unknown"]
+"""Where a number comes from: measured on a machine; computed from a model of the hardware; estimated from published
+figures of a processor that is not at hand; simulated by replaying the plan; or nothing because the operator only
+renames data."""
+
+Nanoseconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
+Name = Annotated[str, Field(min_length=1)]
+
+
+class Part(BaseModel):
+    """Base of everything in a plan file: unknown keys are refused, values never change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class OptionPart(Part):
+    """One way the operator could run."""
+
+    place: Name = Field(description='"host", "cim", or another accelerator.')
+    duration_ns: Nanoseconds = Field(description="From start to finish, without transfers.")
+    crossbars: Count = Field(description="Crossbars occupied during the whole inference.")
+    label: str = Field(default="", description="What tells this option from another at the same place.")
+
+
+class OperatorPart(Part):
+    """One operator: where it runs, when, and why there."""
+
+    name: Name
+    op_type: str = Field(description="As in ONNX.")
+    place: Name = Field(description='"host", "cim", or another accelerator.')
+    start_ns: Nanoseconds
+    finish_ns: Nanoseconds
+    crossbars: Count = Field(description="Crossbars the operator occupies; 0 on the host.")
+    label: str = Field(default="", description="The chosen option's label.")
+    core: Count | None = Field(default=None, description="Host core; null on an accelerator or without duration.")
+    host_ns: Nanoseconds | None = Field(description="Duration on the host; null if it cannot run there.")
+    cim_ns: Nanoseconds | None = Field(description="Least duration on an accelerator; null if it cannot run there.")
+    host_time: TimeKind = Field(default="unknown", description="Where `host_ns` comes from.")
+    gain_ns: float | None = Field(
+        description=(
+            "How much the plan's latency would grow if only this operator moved to its best other place, the order "
+            "on the host kept; negative if it would shrink; null if there is no other place."
+        )
+    )
+    reason: str = Field(description="Why the operator is at its place, for people.")
+    options: tuple[OptionPart, ...] = Field(min_length=1, description="All options the method could choose from.")
+
+
+class DependencyPart(Part):
+    """Data that flow between two operators."""
+
+    source: Name
+    target: Name
+    transfer_ns: Nanoseconds = Field(description="Time on the bus if the two run at different places.")
+    size_bytes: Count
+
+
+class TransferPart(Part):
+    """Data that the plan moves over the bus."""
+
+    source: Name
+    target: Name
+    size_bytes: Count
+    start_ns: Nanoseconds = Field(description="When the source finishes.")
+    finish_ns: Nanoseconds
+
+
+class RegionPart(Part):
+    """A maximal group of operators at one place that hang together by dependencies."""
+
+    place: Name
+    operators: tuple[Name, ...] = Field(min_length=1)
+    crossbars: Count
+    start_ns: Nanoseconds
+    finish_ns: Nanoseconds
+
+
+class PlaceCount(Part):
+    """What one place does in the plan."""
+
+    operators: Count
+    regions: Count
+    busy_ns: Nanoseconds = Field(description="Durations of its operators added up.")
+
+
+class Counts(Part):
+    """Counts a person would otherwise add up by hand."""
+
+    operators: Count
+    with_choice: Count = Field(description="Operators that can run at more than one place.")
+    places: dict[str, PlaceCount]
+    regions: Count
+    transfers: Count
+    transfer_bytes: Count
+    transfer_ns: Nanoseconds = Field(description="Times of all transfers added up; transfers may overlap.")
+
+
+class CurvePart(Part):
+    """From this many crossbars on, this latency."""
+
+    crossbars: Count
+    makespan_ns: Nanoseconds
+    lower_bound_ns: Nanoseconds
+    status: Literal["optimal", "feasible"]
+
+
+class TimeKinds(Part):
+    """Where the times of the plan come from."""
+
+    host: TimeKind = "unknown"
+    cim: TimeKind = "modelled"
+    transfer: TimeKind = "modelled"
+    makespan: TimeKind = "simulated"
+
+
+class ProfilePart(Part):
+    """The host profile the plan was made with."""
+
+    kind: TimeKind = "unknown"
+    machine: str = Field(default="", description="The processor.")
+    threads: int | None = Field(default=None, ge=1)
+    scale_factor: float | None = Field(
+        default=None, gt=0, description="Unprofiled wall time over profiled time; the host times are scaled by it."
+    )
+    runtime: str = Field(default="", description="Name and version of what ran the model.")

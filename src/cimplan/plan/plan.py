@@ -1,0 +1,407 @@
+"""A partition plan: where each operator runs and when, with its proof, its reasons, and all it takes to check it.
+
+A plan file holds the costs it was made with, so it can be checked and replayed anywhere without the model, the
+profile or the hardware description.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import Field, ValidationError
+
+from cimplan.cost.problem import Dependency, Option, Problem
+from cimplan.errors import InputError
+from cimplan.files import read_json, write_json
+from cimplan.plan.build import PlanContext, content, derived, gap, speedup
+from cimplan.plan.certificate import Certificate
+from cimplan.plan.check import check
+from cimplan.plan.document import (
+    Count,
+    Counts,
+    CurvePart,
+    DependencyPart,
+    Nanoseconds,
+    OperatorPart,
+    Part,
+    ProfilePart,
+    RegionPart,
+    TimeKinds,
+    TransferPart,
+)
+from cimplan.plan.refusal import refusal
+from cimplan.plan.replay import replay
+from cimplan.plan.schedule import CurvePoint, Schedule, Solution
+
+if TYPE_CHECKING:
+    import polars
+    from matplotlib.axes import Axes
+
+    from cimplan.cost.build import CostedNetwork
+
+SCHEMA_VERSION: Literal[1] = 1
+
+
+class Plan(Part):
+    """Which operators run on the crossbars and when. Times are nanoseconds."""
+
+    schema_version: Literal[1] = Field(default=SCHEMA_VERSION, description="Version of this file format.")
+    kind: Literal["partition-plan"] = "partition-plan"
+    tool_version: str = Field(description="Version of cimplan that made the plan.")
+    model: str = Field(description="The network, as people call it.")
+    hardware: str = Field(description="The hardware description, as people call it.")
+    method: str = Field(description="Name of the partition method.")
+    status: Literal["optimal", "feasible"] = Field(description="optimal: makespan and lower bound are equal.")
+    makespan_ns: Nanoseconds = Field(description="End-to-end latency of one inference.")
+    lower_bound_ns: Nanoseconds = Field(description="Latency no plan within the budget can beat.")
+    gap: float = Field(ge=0, le=1, description="(makespan - lower bound) / makespan.")
+    host_only_ns: Nanoseconds | None = Field(description="Latency without the accelerator; null if impossible.")
+    speedup: float | None = Field(description="host_only_ns / makespan_ns.")
+    crossbars_used: Count
+    crossbars_available: Count
+    solve_s: float = Field(ge=0, description="Wall time of the method in seconds.")
+    operators: tuple[OperatorPart, ...] = Field(description="Topologically ordered.")
+    dependencies: tuple[DependencyPart, ...] = Field(description="All edges, whether data move or not.")
+    transfers: tuple[TransferPart, ...] = Field(description="Sorted by start.")
+    regions: tuple[RegionPart, ...]
+    counts: Counts
+    curve: tuple[CurvePart, ...] = Field(
+        default=(), description="Latency by crossbar budget, where asked for; each point holds up to the next."
+    )
+    host_cores: int = Field(ge=1, description="Operators the host can run at once.")
+    tick_ns: float = Field(gt=0, allow_inf_nan=False, description="All times are whole multiples of this.")
+    times: TimeKinds = Field(description="Where the times come from.")
+    profile: ProfilePart
+    statistics: dict[str, int | float | str] = Field(default_factory=dict, description="Of the method's work.")
+    certificate: Certificate | None = Field(default=None, description="Proof of the lower bound, in ticks.")
+    inputs: dict[str, str] = Field(default_factory=dict, description="SHA-256 of what the plan was made from.")
+    checked: bool = Field(description="True once the independent checker passed.")
+
+    # --- files -------------------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as plain JSON values, keys in the order of the file."""
+        return self.model_dump(mode="json")
+
+    def write(self, path: Path) -> None:
+        """Write the plan as JSON, whole or not at all.
+
+        Raises
+        ------
+        InputError
+            If the folder does not exist or cannot be written.
+        """
+        write_json(path, self.to_json())
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a plan file and check it again.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be read, is not a plan, is of a newer version, or does not hold what it says.
+        """
+        data = read_json(path, "plan")
+        if not isinstance(data, dict) or data.get("kind") != "partition-plan":
+            raise InputError(
+                "is not a partition plan", where=str(path), fix="Give a file written by `cimplan partition`"
+            )
+        if data.get("schema_version") != SCHEMA_VERSION:
+            raise InputError(
+                f"has schema_version {data.get('schema_version')!r}",
+                where=str(path),
+                why=f"this cimplan reads plans of version {SCHEMA_VERSION}",
+                fix="Make the plan again, or use the cimplan that wrote it",
+            )
+        try:
+            plan = cls.model_validate_json(path.read_bytes())
+        except ValidationError as error:
+            raise refusal(error, path, "plan", "Make the plan again rather than editing it") from error
+        try:
+            plan.verify()
+        except InputError as error:
+            where = f"{path}: {error.where}" if error.where else str(path)
+            raise InputError(error.what, where=where, why=error.why, fix=error.fix or _REMAKE) from error
+        return plan
+
+    # --- the plan as a problem and a schedule ------------------------------------------------------------------
+
+    def problem(self) -> Problem:
+        """Return the problem that was solved, rebuilt from the costs in the plan.
+
+        Raises
+        ------
+        InputError
+            If the costs do not make a problem; with the path of the field.
+        """
+        index = {operator.name: number for number, operator in enumerate(self.operators)}
+        if len(index) != len(self.operators):
+            raise InputError("operator names are not unique", where="operators", fix=_REMAKE)
+        for number, edge in enumerate(self.dependencies):
+            for end in (edge.source, edge.target):
+                if end not in index:
+                    raise InputError(f"there is no operator {end!r}", where=f"dependencies[{number}]", fix=_REMAKE)
+        return Problem(
+            names=tuple(index),
+            options=tuple(
+                tuple(
+                    Option(
+                        option.place,
+                        self._ticks(option.duration_ns, f"operators[{number}].options[{choice}].duration_ns"),
+                        option.crossbars,
+                        option.label,
+                    )
+                    for choice, option in enumerate(operator.options)
+                )
+                for number, operator in enumerate(self.operators)
+            ),
+            dependencies=tuple(
+                Dependency(
+                    index[edge.source],
+                    index[edge.target],
+                    self._ticks(edge.transfer_ns, f"dependencies[{number}].transfer_ns"),
+                    edge.size_bytes,
+                )
+                for number, edge in enumerate(self.dependencies)
+            ),
+            budget=self.crossbars_available,
+            host_cores=self.host_cores,
+            tick_ns=self.tick_ns,
+        )
+
+    def ticks(self) -> Schedule:
+        """Return choices and starts in ticks, for `problem()`.
+
+        Raises
+        ------
+        InputError
+            If an operator's times fit none of its options.
+        """
+        chosen, starts = [], []
+        for number, operator in enumerate(self.operators):
+            start = self._ticks(operator.start_ns, f"operators[{number}].start_ns")
+            duration = self._ticks(operator.finish_ns, f"operators[{number}].finish_ns") - start
+            taken = (operator.place, duration, operator.crossbars, operator.label)
+            for choice, option in enumerate(operator.options):
+                length = self._ticks(option.duration_ns, f"operators[{number}].options[{choice}].duration_ns")
+                if (option.place, length, option.crossbars, option.label) == taken:
+                    chosen.append(choice)
+                    break
+            else:
+                raise InputError(
+                    f"operator {operator.name!r} takes none of its options",
+                    where=f"operators[{number}]",
+                    why=f"{operator.place}, {duration * self.tick_ns:g} ns and {operator.crossbars} crossbars "
+                    "are not among them",
+                    fix=_REMAKE,
+                )
+            starts.append(start)
+        return Schedule(tuple(chosen), tuple(starts))
+
+    def schedule_for(self, problem: Problem) -> Schedule:
+        """Return this plan's choices and host order as a schedule of another problem on the same network.
+
+        Parameters
+        ----------
+        problem : Problem
+            The same operators and dependencies; durations, transfers and budget may differ.
+
+        Returns
+        -------
+        Schedule
+            Timed by the other problem's costs.
+
+        Raises
+        ------
+        InputError
+            If the operators differ, an operator cannot run where it runs here, or the budget is too small.
+        """
+        return _transfer_schedule(self, problem)
+
+    def verify(self) -> None:
+        """Check the plan again: schedule, claims, and everything that follows from them.
+
+        Raises
+        ------
+        InputError
+            If something does not hold; with the path of the field where it is one field.
+        """
+        problem, schedule = self.problem(), self.ticks()
+        report = check(
+            problem,
+            schedule,
+            status=self.status,
+            lower_bound=self._ticks(self.lower_bound_ns, "lower_bound_ns"),
+            makespan=self._ticks(self.makespan_ns, "makespan_ns"),
+            curve=[
+                CurvePoint(
+                    point.crossbars,
+                    self._ticks(point.makespan_ns, f"curve[{number}].makespan_ns"),
+                    self._ticks(point.lower_bound_ns, f"curve[{number}].lower_bound_ns"),
+                )
+                for number, point in enumerate(self.curve)
+            ],
+        )
+        if not report.passed:
+            raise InputError("the plan does not hold", why=report.violations[0].message, fix=_REMAKE)
+        for name, value in self._derived(problem, schedule).items():
+            if getattr(self, name) != value:
+                raise InputError("does not follow from the rest of the plan", where=name, fix=_REMAKE)
+
+    def _derived(self, problem: Problem, schedule: Schedule) -> dict[str, Any]:
+        happened = replay(problem, schedule)
+        if happened.schedule != schedule:
+            raise InputError("the plan does not hold", why="the replay ends differently", fix=_REMAKE)
+        values = derived(problem, happened) | {
+            "crossbars_used": schedule.crossbars(problem),
+            "gap": gap(happened.makespan, self._ticks(self.lower_bound_ns, "lower_bound_ns")),
+        }
+        if self.host_only_ns is None:
+            return values | {"speedup": None}
+        return values | {"speedup": speedup(self._ticks(self.host_only_ns, "host_only_ns"), happened.makespan)}
+
+    def _ticks(self, time_ns: float, where: str) -> int:
+        ticks = round(time_ns / self.tick_ns)
+        if ticks * self.tick_ns != time_ns:
+            raise InputError(
+                f"{time_ns!r} ns is not a whole number of ticks",
+                where=where,
+                why=f"a tick is {self.tick_ns!r} ns",
+                fix=_REMAKE,
+            )
+        return ticks
+
+    # --- views -------------------------------------------------------------------------------------------------
+
+    @property
+    def assignment(self) -> dict[str, str]:
+        """Place of each operator by name."""
+        return {operator.name: operator.place for operator in self.operators}
+
+    @property
+    def schedule(self) -> dict[str, tuple[float, float]]:
+        """Start and finish of each operator in nanoseconds by name."""
+        return {operator.name: (operator.start_ns, operator.finish_ns) for operator in self.operators}
+
+    def to_frame(self) -> polars.DataFrame:
+        """Return the operators as a table, one row each.
+
+        Raises
+        ------
+        InputError
+            If polars is not installed.
+        """
+        try:
+            import polars
+        except ImportError as error:
+            raise InputError(
+                "a plan becomes a data frame through polars, which is not installed",
+                fix="Install it with: pip install 'cimplan[explore]'",
+            ) from error
+        rows = [operator.model_dump(exclude={"options"}) for operator in self.operators]
+        return polars.DataFrame(rows, infer_schema_length=None)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the timeline: one row per host core, crossbar group and bus lane.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure if left out.
+
+        Raises
+        ------
+        InputError
+            If matplotlib is not installed.
+        """
+        from cimplan.plan.plot import draw_timeline
+
+        return draw_timeline(self, ax)
+
+
+_REMAKE = "Make the plan again rather than editing it"
+
+
+def build_plan(costed: CostedNetwork, solution: Solution, *, problem: Problem | None = None) -> Plan:
+    """Turn the answer of a method into a plan; refuse it unless the checker and the replay agree.
+
+    Parameters
+    ----------
+    costed : CostedNetwork
+        The network and its costs.
+    solution : Solution
+        What the method answered.
+    problem : Problem, optional
+        The problem that was solved, where it is not `costed.problem` itself (places fixed, another budget).
+
+    Returns
+    -------
+    Plan
+        Checked.
+
+    Raises
+    ------
+    NoAnswerError
+        If there is no schedule.
+    InternalError
+        If the checker refuses the answer or the replay does not reproduce it.
+    """
+    from cimplan.plan.context import context_of
+
+    return plan_from(problem or costed.problem, solution, context_of(costed), unfixed=costed.problem)
+
+
+def plan_from(
+    problem: Problem,
+    solution: Solution,
+    context: PlanContext | None = None,
+    *,
+    unfixed: Problem | None = None,
+) -> Plan:
+    """Turn the answer of a method into a plan, for a problem that comes without a network; see `build_plan`."""
+    if unfixed is not None and unfixed.budget != problem.budget:
+        unfixed = unfixed.with_budget(problem.budget)
+    fields = content(problem, solution, context or PlanContext(), unfixed=unfixed)
+    plan = Plan(tool_version=version("cimplan"), **fields)
+    plan.verify()
+    return plan
+
+
+def _transfer_schedule(plan: Plan, problem: Problem) -> Schedule:
+    known = {operator.name: operator for operator in plan.operators}
+    unknown = next((name for name in problem.names if name not in known), None)
+    if unknown is not None or len(known) != len(problem):
+        raise InputError(
+            "the plan is of another network",
+            where=f"operator {unknown!r}" if unknown is not None else "operators",
+            why=f"it has {len(known)} operators, the network has {len(problem)}",
+            fix="Start from a plan of the same model",
+        )
+    chosen = []
+    for name, options in zip(problem.names, problem.options, strict=True):
+        taken = known[name]
+        fitting = [
+            (option.label != taken.label, option.duration, choice)
+            for choice, option in enumerate(options)
+            if option.place == taken.place
+        ]
+        if not fitting:
+            raise InputError(
+                f"the plan has the operator on {taken.place!r}, which is not possible here",
+                where=f"operator {name!r}",
+                fix="Start from a plan without this placement",
+            )
+        chosen.append(min(fitting)[2])
+    order = plan.ticks()
+    position = {operator.name: number for number, operator in enumerate(plan.operators)}
+    starts = tuple(order.start[position[name]] for name in problem.names)
+    found = replay(problem, Schedule(tuple(chosen), starts)).schedule
+    if found.crossbars(problem) > problem.budget:
+        raise InputError(
+            f"the plan takes {found.crossbars(problem)} crossbars, {problem.budget} are available",
+            fix="Start from a plan with a smaller budget",
+        )
+    return found

@@ -1,0 +1,122 @@
+"""What a person wants to know of a plan first, as data: names and texts, without any printing."""
+
+from __future__ import annotations
+
+from cimplan.cost.problem import CIM, HOST
+from cimplan.plan.document import OperatorPart
+from cimplan.plan.plan import Plan
+from cimplan.units import format_duration, format_size
+
+TOP_REASONS = 8
+
+
+def summary(plan: Plan) -> list[tuple[str, str]]:
+    """Return the facts of a plan in the order a person asks for them.
+
+    Parameters
+    ----------
+    plan : Plan
+        Any plan.
+
+    Returns
+    -------
+    list of tuple of str
+        What a fact is called, and the fact with its unit; empty where it does not apply.
+    """
+    counts = plan.counts
+    kind = plan.times.host
+    threads = f"{plan.profile.threads} thread{'s' if plan.profile.threads != 1 else ''}" if plan.profile.threads else ""
+    # Views cost nothing, so "measured" and "estimated" describe the host times that count.
+    origin = ", ".join(part for part in (f"host times {kind}", plan.profile.machine, threads) if part)
+    host_only = "impossible: some operators cannot run on the host"
+    return [
+        ("host only", host_only if plan.host_only_ns is None else format_duration(plan.host_only_ns)),
+        ("this plan", format_duration(plan.makespan_ns)),
+        ("speed-up", "" if plan.speedup is None else _speedup(plan.speedup)),
+        ("lower bound", _bound(plan)),
+        ("crossbars", f"{plan.crossbars_used} of {plan.crossbars_available}"),
+        ("operators", _by_place(plan)),
+        ("regions", _regions(plan)),
+        (
+            "transfers",
+            f"{counts.transfers}, {format_size(counts.transfer_bytes)}, {format_duration(counts.transfer_ns)}"
+            if counts.transfers
+            else "none",
+        ),
+        ("busy", _busy(plan)),
+        ("times", origin if kind != "unknown" else ""),
+        ("solved in", f"{plan.solve_s:.3f} s"),
+        ("checked", "yes, by independent checker and replay" if plan.checked else "no"),
+    ]
+
+
+def top_reasons(plan: Plan, count: int = TOP_REASONS) -> list[str]:
+    """Return the reasons that matter most, one line each: gains of offloading first, then what stays out and why.
+
+    Parameters
+    ----------
+    plan : Plan
+        Any plan.
+    count : int
+        Most lines; at least a quarter of them go to operators that stay on the host, where there are any.
+    """
+    offloaded = sorted(
+        (operator for operator in plan.operators if operator.place != HOST),
+        key=lambda operator: (-(operator.gain_ns or 0.0), operator.start_ns),
+    )
+    staying = sorted(
+        (operator for operator in plan.operators if operator.place == HOST and operator.gain_ns is not None),
+        key=lambda operator: (operator.gain_ns or 0.0, operator.start_ns),
+    )
+    for_staying = min(len(staying), max(count // 4, count - len(offloaded)))
+    shown = offloaded[: count - for_staying] + staying[:for_staying]
+    lines = [_line(operator) for operator in shown]
+    only = [operator for operator in plan.operators if operator.place == HOST and operator.gain_ns is None]
+    if only:
+        types = sorted({operator.op_type for operator in only if operator.op_type})
+        named = ", ".join(types[:6]) + (", …" if len(types) > 6 else "")
+        lines.append(
+            f"{len(only)} operator{'s' if len(only) != 1 else ''} can run only on the host: {named}".rstrip(": ")
+        )
+    return lines
+
+
+def _line(operator: OperatorPart) -> str:
+    kind = f" ({operator.op_type})" if operator.op_type else ""
+    return f"{operator.name}{kind}: {operator.reason}"
+
+
+def _speedup(value: float) -> str:
+    text = f"{value:.3g} x"
+    return text if value >= 1 else f"{text} (slower than the host alone)"
+
+
+def _bound(plan: Plan) -> str:
+    if plan.status == "optimal":
+        return f"{format_duration(plan.lower_bound_ns)}, gap 0: proven optimal"
+    if plan.lower_bound_ns == 0:
+        return "none: this method proves nothing"
+    return f"{format_duration(plan.lower_bound_ns)}, gap {100 * plan.gap:.2f} %"
+
+
+def _by_place(plan: Plan) -> str:
+    text = ", ".join(f"{count.operators} on {_called(place)}" for place, count in plan.counts.places.items())
+    return f"{plan.counts.operators}: {text}" if text else "none"
+
+
+def _regions(plan: Plan) -> str:
+    return ", ".join(f"{count.regions} on {_called(place)}" for place, count in plan.counts.places.items())
+
+
+def _busy(plan: Plan) -> str:
+    if not plan.makespan_ns:
+        return ""
+    return ", ".join(
+        f"{_called(place)} {format_duration(count.busy_ns)}"
+        + (f" ({100 * count.busy_ns / (plan.makespan_ns * plan.host_cores):.0f} %)" if place == HOST else "")
+        for place, count in plan.counts.places.items()
+    )
+
+
+def _called(place: str) -> str:
+    return "CIM" if place == CIM else place

@@ -1,0 +1,85 @@
+"""The summary a person wants, as data."""
+
+from __future__ import annotations
+
+from oracle import brute_force
+
+from cimplan.cost.problem import CIM, HOST, Dependency, Option, Problem
+from cimplan.plan.build import PlanContext
+from cimplan.plan.document import ProfilePart
+from cimplan.plan.plan import Plan, plan_from
+from cimplan.plan.schedule import Schedule, Solution
+from cimplan.plan.summary import summary, top_reasons
+
+PROBLEM = Problem(
+    names=("load", "conv", "relu", "fc", "add"),
+    options=(
+        (Option(HOST, 500),),
+        (Option(HOST, 2000), Option(CIM, 400, 3)),
+        (Option(HOST, 100),),
+        (Option(HOST, 900), Option(CIM, 100, 4)),
+        (Option(HOST, 20),),
+    ),
+    dependencies=(
+        Dependency(0, 1, 70, 700),
+        Dependency(1, 2, 60, 600),
+        Dependency(1, 4, 60, 600),
+        Dependency(2, 3, 50, 500),
+        Dependency(3, 4, 40, 400),
+    ),
+    budget=5,
+)
+
+
+def optimal() -> Plan:
+    schedule = brute_force(PROBLEM)
+    assert schedule is not None
+    context = PlanContext(
+        op_types=("Quant", "Conv", "Relu", "Gemm", "Add"),
+        profile=ProfilePart(kind="measured", machine="Some CPU", threads=1),
+    )
+    return plan_from(PROBLEM, Solution("exact", "optimal", schedule, schedule.makespan(PROBLEM)), context)
+
+
+def test_the_summary_answers_the_first_questions() -> None:
+    facts = dict(summary(optimal()))
+    assert facts["host only"] == "3.52 µs"
+    assert facts["this plan"] == "2.05 µs"
+    assert facts["speed-up"] == "1.72 x"
+    assert facts["lower bound"] == "2.05 µs, gap 0: proven optimal"
+    assert facts["crossbars"] == "3 of 5"
+    assert facts["operators"] == "5: 4 on host, 1 on CIM"
+    assert facts["regions"] == "2 on host, 1 on CIM"
+    assert facts["transfers"] == "3, 1.9 kB, 190 ns"
+    assert facts["times"] == "host times measured, Some CPU, 1 thread"
+    assert facts["checked"].startswith("yes")
+
+
+def test_an_unproven_plan_that_loses_says_so() -> None:
+    slow = Schedule((0, 0, 0, 1, 0), (0, 500, 2500, 2650, 2790))
+    facts = dict(summary(plan_from(PROBLEM, Solution("greedy", "feasible", slow, 1405))))
+    assert facts["lower bound"] == "1.405 µs, gap 50.00 %"
+    unproven = dict(summary(plan_from(PROBLEM, Solution("greedy", "feasible", slow))))
+    assert unproven["lower bound"] == "none: this method proves nothing"
+    lossy = Problem(("a",), ((Option(HOST, 1), Option(CIM, 4, 1)),), (), 1)
+    facts = dict(summary(plan_from(lossy, Solution("all-cim", "feasible", Schedule((1,), (0,))))))
+    assert facts["speed-up"] == "0.25 x (slower than the host alone)"
+    assert facts["transfers"] == "none"
+
+
+def test_the_top_reasons_tell_gains_and_what_stays_out() -> None:
+    assert top_reasons(optimal()) == [
+        "conv (Conv): CIM saves 1.47 µs on 3 crossbars",
+        "fc (Gemm): CIM would save 710 ns, but the 4 crossbars it needs are better used elsewhere",
+        "3 operators can run only on the host: Add, Quant, Relu",
+    ]
+    assert top_reasons(optimal(), 1) == [
+        "conv (Conv): CIM saves 1.47 µs on 3 crossbars",
+        "3 operators can run only on the host: Add, Quant, Relu",
+    ]
+
+
+def test_an_empty_plan_has_a_summary() -> None:
+    plan = plan_from(Problem((), (), (), 0), Solution("exact", "optimal", Schedule((), ())))
+    assert dict(summary(plan))["this plan"] == "0 ns"
+    assert top_reasons(plan) == []
