@@ -117,10 +117,13 @@ class Accelerator(Part):
     tile_execution: Literal["parallel", "series"] = Field(
         "parallel", description="Whether the crossbars of one operator multiply at the same time or one after another."
     )
-    group_packing: Literal["block_diagonal", "one_per_group"] = Field(
+    group_packing: Literal["block_diagonal", "one_per_group", "shared_rows", "published_formula"] = Field(
         "block_diagonal",
-        description="How the small matrices of a grouped or depthwise convolution are stored: several in one crossbar "
-        "on disjoint rows and columns, or each in crossbars of its own.",
+        description="How the small matrices of a grouped or depthwise convolution are stored. block_diagonal: several "
+        "in one crossbar on disjoint rows and columns, one MVM for all of them. one_per_group: each in crossbars of "
+        "its own. shared_rows: side by side on the same rows, one MVM for each group in a crossbar. "
+        "published_formula: counted as side by side and still one MVM for all, as equation (1) of Klein et al. 2026 "
+        "reads; optimistic, as groups have inputs of their own.",
     )
     weight_write: Literal["never", "every_inference"] = Field(
         "never", description="Whether constant weights are in place before inference or are programmed in each one."
