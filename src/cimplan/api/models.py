@@ -113,4 +113,8 @@ def _int8(reference: ZooReference) -> Path:
     from cimplan.graph.quantise import quantise
 
     key = f"{cache_key(reference)} int8 onnxruntime {version('onnxruntime')} cimplan {version('cimplan')}"
-    return cached_file(key, ".onnx", lambda target: quantise(cached(reference), target))
+
+    def make(target: Path) -> None:
+        quantise(cached(reference), target)
+
+    return cached_file(key, ".onnx", make)

@@ -8,11 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from cimplan.cli import (
-    doctor,
-    hardware,
-    zoo,
-)
+from cimplan.cli import doctor, export, hardware, models, partition, zoo
 from cimplan.cli.console import emit, fail, note
 from cimplan.errors import CimplanError
 
@@ -25,6 +21,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+app.command()(models.inspect)
+app.command()(models.quantize)
+app.command()(models.profile)
+app.command()(partition.partition)
+app.command()(partition.compare)
+app.command()(export.export)
 app.add_typer(hardware.app, name="hardware")
 app.add_typer(zoo.app, name="zoo")
 app.command()(doctor.doctor)

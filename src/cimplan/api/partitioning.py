@@ -1,0 +1,279 @@
+"""From a model to a proven partition plan, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cimplan.api.models import Model, load
+from cimplan.errors import InputError
+
+if TYPE_CHECKING:
+    from cimplan.cost.build import CostedNetwork
+    from cimplan.cost.profile_file import HostProfile
+    from cimplan.hardware.schema import Hardware
+    from cimplan.partition.progress import ProgressCallback
+    from cimplan.plan.plan import Plan
+
+
+def profile(
+    model: Model | str | Path,
+    *,
+    threads: int = 1,
+    fresh: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> HostProfile:
+    """Measure every operator of a model on this machine with ONNX Runtime.
+
+    Parameters
+    ----------
+    model : Model, str or Path
+        What to measure.
+    threads : int
+        Threads of the runtime within an operator.
+    fresh : bool
+        Measure now, even if the cache has a profile of this model, machine, runtime and number of threads.
+    progress : callable, optional
+        Told what is going on.
+
+    Returns
+    -------
+    HostProfile
+        Times marked measured.
+
+    Raises
+    ------
+    InputError
+        If the model cannot be read or run.
+    """
+    from cimplan.cost.profile import cached_or_measure, measure
+
+    found = _as_model(model)
+    _require_weights(found)
+
+    def count(run: int, runs: int) -> None:
+        if progress is not None:
+            progress(f"measuring the host, run {run} of {runs}")
+
+    take = measure if fresh else cached_or_measure
+    return _named(take(found.path, shapes=found.shapes, threads=threads, progress=count), found)
+
+
+def estimate(model: Model | str | Path, processor: str = "cortex-a72") -> HostProfile:
+    """Estimate every operator of a model on a processor that is not at hand.
+
+    Parameters
+    ----------
+    model : Model, str or Path
+        What to estimate.
+    processor : str
+        Name of a processor with published parameters.
+
+    Returns
+    -------
+    HostProfile
+        Times marked estimated.
+
+    Raises
+    ------
+    InputError
+        If the model cannot be read or the processor is unknown.
+    """
+    from cimplan.cost.estimate import estimate as estimate_path
+
+    found = _as_model(model)
+    _require_weights(found)
+    return _named(estimate_path(found.path, processor, shapes=found.shapes), found)
+
+
+def cost(
+    model: Model | str | Path | None,
+    hardware: Hardware | str | Path | None = None,
+    profile: HostProfile | str | Path | None = None,
+    *,
+    crossbars: int | None = None,
+    mvm_latency_ns: float | None = None,
+    bus_bandwidth_gbps: float | None = None,
+    threads: int = 1,
+    progress: Callable[[str], None] | None = None,
+) -> CostedNetwork:
+    """Put a price on every option of every operator; the input of every partition method.
+
+    Parameters
+    ----------
+    model : Model, str or Path, optional
+        May be left out if a profile is given, which holds all that planning needs.
+    hardware : Hardware, str or Path, optional
+        A description, a preset's name or a file; the paper's accelerator if left out.
+    profile : HostProfile, str or Path, optional
+        Host times; measured now (or taken from the cache) if left out.
+    crossbars, mvm_latency_ns, bus_bandwidth_gbps : optional
+        Values that replace those of the hardware.
+    threads : int
+        For a measurement.
+    progress : callable, optional
+        Told what is going on.
+
+    Returns
+    -------
+    CostedNetwork
+        The network, its costs, and the problem.
+
+    Raises
+    ------
+    InputError
+        If something cannot be read, or the profile is of another model.
+    """
+    from cimplan.cost.build import build_problem
+    from cimplan.cost.profile import load as load_profile
+    from cimplan.hardware import DEFAULT_PRESET, with_overrides
+    from cimplan.hardware import load as load_hardware
+    from cimplan.hardware.schema import Hardware as HardwareType
+
+    chip = hardware if isinstance(hardware, HardwareType) else load_hardware(hardware or DEFAULT_PRESET)
+    chip = with_overrides(
+        chip, crossbars=crossbars, mvm_latency_ns=mvm_latency_ns, bus_bandwidth_gbps=bus_bandwidth_gbps
+    )
+    found = None if model is None else _as_model(model)
+    if isinstance(profile, (str, Path)):
+        profile = load_profile(Path(profile))
+    if profile is not None:
+        if found is not None:
+            profile.require_model(found.path)
+    elif found is None:
+        raise InputError("there is neither a model nor a profile", fix="Give one of the two")
+    elif chip.host.estimate is not None:
+        profile = estimate(found, chip.host.estimate)
+    else:
+        profile = _measured(found, threads, progress)
+    return build_problem(profile, chip)
+
+
+def _measured(model: Model, threads: int, progress: Callable[[str], None] | None) -> HostProfile:
+    return profile(model, threads=threads, progress=progress)
+
+
+def partition(
+    model: Model | str | Path | None,
+    hardware: Hardware | str | Path | None = None,
+    profile: HostProfile | str | Path | None = None,
+    *,
+    crossbars: int | None = None,
+    mvm_latency_ns: float | None = None,
+    bus_bandwidth_gbps: float | None = None,
+    fix: Mapping[str, str] | None = None,
+    method: str = "exact",
+    time_limit_s: float | None = None,
+    seed: int = 0,
+    warm_start: Plan | None = None,
+    curve: bool = False,
+    threads: int = 1,
+    progress: Callable[[str], None] | None = None,
+    on_solution: ProgressCallback | None = None,
+) -> Plan:
+    """Decide which operators run on the crossbars and when, with the least end-to-end latency.
+
+    Parameters
+    ----------
+    model, hardware, profile, crossbars, mvm_latency_ns, bus_bandwidth_gbps, threads, progress
+        As in `cost`.
+    fix : mapping of str to str, optional
+        Operators the user has placed: name to ``"host"`` or ``"cim"``.
+    method : str
+        Name in `cimplan.partition.methods.METHODS`.
+    time_limit_s : float, optional
+        Stop then, with the best plan and bound found.
+    seed : int
+        Of methods that use randomness; the same input and seed give the same plan.
+    warm_start : Plan, optional
+        A plan of the same network to start from.
+    curve : bool
+        Also compute the optimum of every crossbar budget.
+    on_solution : callable, optional
+        Told incumbent and bound during the solve.
+
+    Returns
+    -------
+    Plan
+        Has passed the independent checker.
+
+    Raises
+    ------
+    InputError
+        If something cannot be read or does not fit together.
+    NoAnswerError
+        If no plan satisfies the constraints, with demand, limit, and a change that would.
+    """
+    costed = cost(
+        model,
+        hardware,
+        profile,
+        crossbars=crossbars,
+        mvm_latency_ns=mvm_latency_ns,
+        bus_bandwidth_gbps=bus_bandwidth_gbps,
+        threads=threads,
+        progress=progress,
+    )
+    return solve(
+        costed,
+        fix=fix,
+        method=method,
+        time_limit_s=time_limit_s,
+        seed=seed,
+        warm_start=warm_start,
+        curve=curve,
+        on_solution=on_solution,
+    )
+
+
+def solve(
+    costed: CostedNetwork,
+    *,
+    fix: Mapping[str, str] | None = None,
+    method: str = "exact",
+    time_limit_s: float | None = None,
+    seed: int = 0,
+    warm_start: Plan | None = None,
+    curve: bool = False,
+    on_solution: ProgressCallback | None = None,
+) -> Plan:
+    """Solve a costed network; parameters, result and errors as for `partition`."""
+    from cimplan.partition.methods import solve as solve_problem
+    from cimplan.plan.plan import build_plan
+
+    problem = costed.problem.fixed(fix or {})
+    solution = solve_problem(
+        problem,
+        method=method,
+        time_limit_s=time_limit_s,
+        seed=seed,
+        warm_start=None if warm_start is None else warm_start.schedule_for(problem),
+        progress=on_solution,
+        curve=curve,
+        unfixed=costed.problem,
+    )
+    return build_plan(costed, solution, problem=problem)
+
+
+def _named(profile: HostProfile, model: Model) -> HostProfile:
+    """Return the profile under the name that people know the model by; a cached file's name is a hash."""
+    return profile.model_copy(
+        update={
+            "model": profile.model.model_copy(update={"name": model.name}),
+            "graph_record": profile.graph_record.model_copy(update={"name": model.name}),
+        }
+    )
+
+
+def _as_model(model: Model | str | Path) -> Model:
+    return model if isinstance(model, Model) else load(model)
+
+
+def _require_weights(model: Model) -> None:
+    if model.weightless:
+        raise InputError(
+            "the network has no weights, so it cannot be run on a host",
+            where=model.source,
+            fix="Use `cimplan compile` for weightless networks, or give an ONNX file with weights",
+        )

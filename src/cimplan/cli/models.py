@@ -1,0 +1,154 @@
+"""``cimplan inspect``, ``quantize`` and ``profile``: what a model is, in int8, and what it costs on this host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cimplan.cli.console import emit, emit_json, facts, printable, table, working
+from cimplan.cli.options import HardwareOption, JsonOption, ModelArgument, QuietOption, ShapeOption, parse_shapes
+
+
+def inspect(
+    model: ModelArgument,
+    hardware: HardwareOption = "rram-256",
+    shape: ShapeOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Show operators, shapes, MACs, lowered sizes, crossbars needed, and why an operator is not supported."""
+    from cimplan.api.inspection import inspect_model
+    from cimplan.api.models import load
+    from cimplan.units import format_size
+
+    with working("reading the model", quiet=quiet or json):
+        found = inspect_model(load(model, shapes=parse_shapes(shape)), hardware)
+    if json:
+        emit_json(found.to_json())
+        return
+    table(
+        ("operator", "type", "output", "MACs", "M x N", "MVMs", "crossbars", "on cim"),
+        (
+            (
+                row.name,
+                row.op_type,
+                "; ".join("x".join(map(str, shape)) for shape in row.output_shapes),
+                f"{row.macs:,}" if row.macs else "",
+                row.lowered,
+                f"{row.mvms:,}" if row.mvms else "",
+                "" if row.crossbars is None else f"{row.crossbars:,}",
+                row.reason or "yes",
+            )
+            for row in found.rows
+        ),
+        right=(3, 4, 5, 6),
+    )
+    emit()
+    facts(
+        (
+            ("model", found.model),
+            ("operators", f"{len(found.rows)}, of which {found.supported} can run on {found.hardware}"),
+            ("MACs", f"{found.macs:,}"),
+            ("constants", format_size(found.weight_bytes)),
+            ("crossbars", f"{found.crossbars:,} for everything supported, {found.available:,} available"),
+        )
+    )
+
+
+def quantize(
+    model: ModelArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="ONNX file to write.")],
+    calibration: Annotated[
+        Path | None,
+        typer.Option(
+            "--calibration", metavar="DIR", help="Folder of .npy or .npz inputs; seeded random data if left out."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**31 - 1, help="Of random calibration data.")] = 0,
+    shape: ShapeOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Quantise a float model to int8 (static, through ONNX Runtime's own quantiser)."""
+    from cimplan.api.models import load
+    from cimplan.errors import InputError
+    from cimplan.graph.quantise import quantise
+
+    source = model
+    if model.startswith("zoo:") and "form=" not in model:
+        source = f"{model}{'&' if '?' in model else '?'}form=float"
+    with working("quantising", quiet=quiet or json):
+        found = load(source, shapes=parse_shapes(shape))
+        if output.exists() and output.resolve() == found.path.resolve():
+            raise InputError("the output is the model itself", where=str(output), fix="Choose another file")
+        quantise(found.path, output, calibration=calibration, seed=seed, shapes=found.shapes)
+    if json:
+        emit_json({"model": found.source, "output": str(output), "calibration": str(calibration or "random")})
+    else:
+        emit(f"wrote {output}")
+        if calibration is None:
+            emit("  calibrated on random data: good for planning, not for accuracy (give --calibration DIR)")
+
+
+def profile(
+    model: ModelArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Profile to write.")],
+    threads: Annotated[int, typer.Option("--threads", min=1, max=1024, help="Threads within an operator.")] = 1,
+    estimate: Annotated[
+        str | None,
+        typer.Option("--estimate", metavar="PROCESSOR", help="Estimate a processor instead of measuring this one."),
+    ] = None,
+    shape: ShapeOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Measure every operator of a model on this machine; the file travels."""
+    from cimplan.api import partitioning
+    from cimplan.api.models import load
+    from cimplan.errors import InputError
+    from cimplan.units import format_duration
+
+    if not output.parent.is_dir():
+        raise InputError("cannot write the profile", where=str(output), why="its folder does not exist")
+    with working("preparing", quiet=quiet or json) as tell:
+        found = load(model, shapes=parse_shapes(shape))
+        if estimate is not None:
+            result = partitioning.estimate(found, estimate)
+        else:
+            result = partitioning.profile(found, threads=threads, fresh=True, progress=tell)
+    result.save(output)
+    measurement = result.measurement
+    summary: dict[str, Any] = {
+        "model": result.model.name,
+        "output": str(output),
+        "origin": result.origin,
+        "machine": result.machine.cpu,
+        "threads": result.machine.threads,
+        "operators": len(result.times),
+        "total_ns": result.total_ns,
+        "scale": None if measurement is None else measurement.scale,
+        "runs": None if measurement is None else measurement.runs,
+    }
+    if json:
+        emit_json(summary)
+        return
+    emit(f"wrote {output}")
+    slowest = sorted(result.host_ns.items(), key=lambda item: -item[1])[:5]
+    facts(
+        (
+            ("host", f"{result.machine.cpu}, {result.machine.threads} thread(s), {result.origin}"),
+            ("latency", f"{format_duration(result.total_ns)} in {len(result.times)} operators"),
+            (
+                "measurement",
+                ""
+                if measurement is None
+                else f"{measurement.runs} runs after {measurement.dropped_runs} dropped; profiled times scaled by "
+                f"{measurement.scale:.3f} to the unprofiled latency",
+            ),
+            ("slowest", ", ".join(f"{printable(name)} {format_duration(time)}" for name, time in slowest)),
+        )
+    )
+    for remark in result.notes:
+        emit(f"  note: {printable(remark)}")

@@ -1,0 +1,297 @@
+"""``cimplan partition``: the plan of one model, and ``cimplan compare``: every method on the same costs."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cimplan.cli.console import emit, emit_json, facts, note, printable, table, working
+from cimplan.cli.options import (
+    HardwareOption,
+    JsonOption,
+    OutputOption,
+    QuietOption,
+    ShapeOption,
+    parse_fixes,
+    parse_shapes,
+)
+
+if TYPE_CHECKING:
+    from cimplan.cost.build import CostedNetwork
+    from cimplan.partition.progress import Progress
+    from cimplan.plan.plan import Plan
+
+ProfileOption = Annotated[
+    Path | None,
+    typer.Option("--profile", metavar="FILE", help="Saved host profile; this machine is measured if left out."),
+]
+ModelOrNothing = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[MODEL]", help="ONNX file, or zoo:NAME; may be left out with --profile.", show_default=False
+    ),
+]
+CrossbarsOption = Annotated[
+    int | None, typer.Option("--crossbars", metavar="N", min=0, max=10**9, help="Crossbars available.")
+]
+LatencyOption = Annotated[str | None, typer.Option("--mvm-latency", metavar="50ns", help="Latency of one MVM.")]
+BusOption = Annotated[
+    str | None, typer.Option("--bus-bandwidth", metavar="10GB/s", help="Bandwidth of the shared bus.")
+]
+FixOption = Annotated[
+    list[str] | None, typer.Option("--fix", metavar="NODE=host|cim", help="Place an operator yourself; repeatable.")
+]
+TimeOption = Annotated[
+    str | None, typer.Option("--time-limit", metavar="10s", help="Stop then, with the best plan and bound so far.")
+]
+ThreadsOption = Annotated[int, typer.Option("--threads", min=1, max=1024, help="Threads of the host measurement.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**31 - 1, help="Of methods with randomness.")]
+
+
+def partition(
+    model: ModelOrNothing = None,
+    hardware: HardwareOption = "rram-256",
+    profile: ProfileOption = None,
+    crossbars: CrossbarsOption = None,
+    mvm_latency: LatencyOption = None,
+    bus_bandwidth: BusOption = None,
+    fix: FixOption = None,
+    method: Annotated[str, typer.Option("--method", metavar="NAME", help="See `cimplan compare --list`.")] = "exact",
+    time_limit: TimeOption = None,
+    seed: SeedOption = 0,
+    warm_start: Annotated[
+        Path | None, typer.Option("--warm-start", metavar="PLAN", help="Plan of the same network to start from.")
+    ] = None,
+    curve: Annotated[bool, typer.Option("--curve", help="Also the optimum of every crossbar budget.")] = False,
+    threads: ThreadsOption = 1,
+    shape: ShapeOption = None,
+    output: OutputOption = None,
+    all_operators: Annotated[bool, typer.Option("--all", help="List every operator with its reason.")] = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Decide which operators run on the crossbars and when, with the least end-to-end latency."""
+    from cimplan.api.partitioning import solve
+    from cimplan.errors import InputError
+    from cimplan.plan.plan import Plan
+    from cimplan.units import parse_duration_ns
+
+    fixes = parse_fixes(fix)
+    limit_s = None if time_limit is None else parse_duration_ns(time_limit) / 1e9
+    if output is not None and not output.parent.is_dir():
+        raise InputError("cannot write the plan", where=str(output), why="its folder does not exist")
+    start = None if warm_start is None else Plan.read(warm_start)
+    costed = _costed(model, hardware, profile, crossbars, mvm_latency, bus_bandwidth, threads, shape, quiet or json)
+    with _terminating(), working("solving", quiet=quiet or json) as tell:
+
+        def show(state: Progress) -> None:
+            tell(_progress_text(state, costed.problem.tick_ns))
+
+        plan = solve(
+            costed,
+            fix=fixes,
+            method=method,
+            time_limit_s=limit_s,
+            seed=seed,
+            warm_start=start,
+            curve=curve,
+            on_solution=show,
+        )
+    if output is not None:
+        plan.write(output)
+    if json:
+        emit_json(plan.to_json())
+        return
+    _print(plan, all_operators=all_operators)
+    if output is not None:
+        emit(f"wrote {output}")
+
+
+def compare(
+    model: ModelOrNothing = None,
+    hardware: HardwareOption = "rram-256",
+    profile: ProfileOption = None,
+    methods: Annotated[
+        str | None, typer.Option("--methods", metavar="A,B,…", help="Methods to compare; all usable ones if left out.")
+    ] = None,
+    crossbars: CrossbarsOption = None,
+    mvm_latency: LatencyOption = None,
+    bus_bandwidth: BusOption = None,
+    time_limit: TimeOption = "30s",
+    seed: SeedOption = 0,
+    threads: ThreadsOption = 1,
+    shape: ShapeOption = None,
+    list_methods: Annotated[bool, typer.Option("--list", help="List the methods and stop.")] = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Run every method on the same costs, each checked, in one table."""
+    from cimplan.api.partitioning import solve
+    from cimplan.errors import CimplanError, InputError, did_you_mean
+    from cimplan.partition.methods import METHODS
+    from cimplan.units import format_duration, parse_duration_ns
+
+    if list_methods:
+        if json:
+            emit_json([{"name": item.name, "description": item.description} for item in METHODS.values()])
+        else:
+            table(("method", "description"), ((item.name, item.description) for item in METHODS.values()))
+        return
+    names = list(dict.fromkeys(methods.split(","))) if methods else [n for n, m in METHODS.items() if m.available()]
+    for name in names:
+        if name not in METHODS:
+            raise InputError(f"there is no method {name!r}", where="--methods", fix=did_you_mean(name, METHODS))
+    limit_s = None if time_limit is None else parse_duration_ns(time_limit) / 1e9
+    costed = _costed(model, hardware, profile, crossbars, mvm_latency, bus_bandwidth, threads, shape, quiet or json)
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        with working(f"solving with {name}", quiet=quiet or json):
+            try:
+                plan = solve(costed, method=name, time_limit_s=limit_s, seed=seed)
+            except CimplanError as error:
+                rows.append({"method": name, "status": "failed", "error": str(error)})
+                continue
+        rows.append({"method": name, "error": "", **_comparable(plan)})
+    if json:
+        emit_json({"model": costed.graph.name, "hardware": costed.hardware.name, "methods": rows})
+        return
+    table(
+        ("method", "latency", "speed-up", "gap", "crossbars", "on cim", "status", "solve"),
+        (
+            (
+                row["method"],
+                format_duration(row["makespan_ns"]),
+                _factor(row["speedup"]),
+                f"{100 * row['gap']:.2f} %",
+                row["crossbars_used"],
+                row["operators_on_cim"],
+                row["status"],
+                f"{row['solve_s']:.3f} s",
+            )
+            if not row["error"]
+            else (row["method"], "-", "-", "-", "-", "-", "failed", "-")
+            for row in rows
+        ),
+        right=(1, 2, 3, 4, 5, 7),
+    )
+    for row in rows:
+        if row["error"]:
+            note(f"{row['method']}: {printable(row['error'])}")
+
+
+def _comparable(plan: Plan) -> dict[str, Any]:
+    kept = ("status", "makespan_ns", "lower_bound_ns", "gap", "speedup", "crossbars_used", "solve_s", "checked")
+    on_cim = sum(count.operators for place, count in plan.counts.places.items() if place != "host")
+    return {name: getattr(plan, name) for name in kept} | {"operators_on_cim": on_cim}
+
+
+def _costed(
+    model: str | None,
+    hardware: str,
+    profile: Path | None,
+    crossbars: int | None,
+    mvm_latency: str | None,
+    bus_bandwidth: str | None,
+    threads: int,
+    shape: list[str] | None,
+    quiet: bool,
+) -> CostedNetwork:
+    from cimplan.api.models import load
+    from cimplan.api.partitioning import cost
+    from cimplan.hardware import load as load_hardware
+    from cimplan.units import parse_bandwidth_gbps, parse_duration_ns
+
+    shapes = parse_shapes(shape)
+    latency_ns = None if mvm_latency is None else parse_duration_ns(mvm_latency)
+    bandwidth_gbps = None if bus_bandwidth is None else parse_bandwidth_gbps(bus_bandwidth)
+    chip = load_hardware(hardware)
+    with working("reading the model", quiet=quiet) as tell:
+        found = None if model is None else load(model, shapes=shapes)
+        return cost(
+            found,
+            chip,
+            profile,
+            crossbars=crossbars,
+            mvm_latency_ns=latency_ns,
+            bus_bandwidth_gbps=bandwidth_gbps,
+            threads=threads,
+            progress=tell,
+        )
+
+
+def _progress_text(state: Progress, tick_ns: float) -> str:
+    from cimplan.units import format_duration
+
+    parts = [state.phase, f"{state.elapsed_s:.0f} s"]
+    if state.makespan is not None:
+        parts.append(f"latency {format_duration(state.makespan * tick_ns)}")
+    if state.gap is not None:
+        parts.append(f"gap {100 * state.gap:.2f} %")
+    return ", ".join(part for part in parts if part)
+
+
+@contextmanager
+def _terminating() -> Iterator[None]:
+    """Let SIGTERM stop a solve like Ctrl-C, so that a scheduler's time limit still gets the best plan so far."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _factor(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f} x"
+
+
+def _print(plan: Plan, *, all_operators: bool) -> None:
+    from cimplan.plan.summary import summary, top_reasons
+    from cimplan.units import format_duration
+
+    emit(f"{printable(plan.model)} on {printable(plan.hardware)}, method {plan.method}: {plan.status}")
+    facts(summary(plan))
+    if plan.curve:
+        emit()
+        table(
+            ("crossbars", "latency", "speed-up", "status"),
+            (
+                (
+                    point.crossbars,
+                    format_duration(point.makespan_ns),
+                    _factor(plan.host_only_ns / point.makespan_ns if plan.host_only_ns and point.makespan_ns else None),
+                    point.status,
+                )
+                for point in plan.curve
+            ),
+            right=(0, 1, 2),
+        )
+    emit()
+    if all_operators:
+        table(
+            ("operator", "type", "place", "start", "finish", "crossbars", "reason"),
+            (
+                (
+                    item.name,
+                    item.op_type,
+                    item.place,
+                    format_duration(item.start_ns),
+                    format_duration(item.finish_ns),
+                    item.crossbars or "",
+                    item.reason,
+                )
+                for item in plan.operators
+            ),
+            right=(3, 4, 5),
+        )
+    else:
+        for line in top_reasons(plan):
+            emit(f"  {printable(line)}")
