@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from cimplan.cli import doctor, export, hardware, models, partition, zoo
+from cimplan.cli import doctor, explore, export, hardware, models, partition, zoo
 from cimplan.cli.console import emit, fail, note
 from cimplan.errors import CimplanError
 
@@ -27,6 +27,7 @@ app.command()(models.profile)
 app.command()(partition.partition)
 app.command()(partition.compare)
 app.command()(export.export)
+app.add_typer(explore.app, name="explore")
 app.add_typer(hardware.app, name="hardware")
 app.add_typer(zoo.app, name="zoo")
 app.command()(doctor.doctor)

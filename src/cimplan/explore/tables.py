@@ -22,6 +22,20 @@ def frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame({name: pl.Series(name, [row.get(name) for row in rows], strict=False) for name in columns})
 
 
+def check_path(path: Path) -> None:
+    """Refuse a file that no table can be written to, before anything is computed.
+
+    Raises
+    ------
+    InputError
+        If the suffix is not known or the folder does not exist.
+    """
+    if path.suffix.lower() not in FORMATS:
+        raise InputError("the table's format is not known", where=str(path), fix=f"Use {' or '.join(FORMATS)}")
+    if not path.parent.is_dir():
+        raise InputError("cannot write the table", where=str(path), why="its folder does not exist")
+
+
 def write(rows: list[dict[str, Any]], path: Path) -> None:
     """Write rows as CSV or Parquet, by the file's suffix, whole or not at all.
 
@@ -30,12 +44,10 @@ def write(rows: list[dict[str, Any]], path: Path) -> None:
     InputError
         If the suffix is another, or the file cannot be written.
     """
-    suffix = path.suffix.lower()
-    if suffix not in FORMATS:
-        raise InputError("the table's format is not known", where=str(path), fix=f"Use {' or '.join(FORMATS)}")
+    check_path(path)
     table = frame(rows)
     with replacing(path) as temporary:
-        if suffix == ".csv":
+        if path.suffix.lower() == ".csv":
             table.write_csv(temporary)
         else:
             table.write_parquet(temporary)
