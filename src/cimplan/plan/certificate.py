@@ -12,8 +12,8 @@ The network is cut in three:
     take are still charged to the budget. (Typically nodes fed by constants only.)
 ``fillers``
     Operators of which only the *host work* is kept: the host must spend their time somewhere between the cut before
-    and the cut after, in pieces if need be; their transfers and their order are left out. (Typically the heads of a
-    network beside its main chain.)
+    and the cut after, in pieces if need be. They come in groups; of a group, one more thing may be kept: how long
+    its first results take outside the host. (Typically the heads of a network beside its main chain.)
 the spine
     Everything else. ``cuts`` names spine operators such that each is comparable, by a path in the complete graph,
     with every other *spine* operator; they are in topological order. Block ``k`` consists of the spine operators
@@ -26,19 +26,21 @@ and those after it start when it has finished: blocks follow one another in time
 Tables
 ------
 A front of block ``k`` belongs to one option of its start cut (``from_option``) and one of its end cut
-(``to_option``), -1 where there is no such cut. It is a list of points (crossbars, time, host_time). The claim:
+(``to_option``), -1 where there is no such cut. It is a list of points (crossbars, time, host_time, lead). The claim:
 for each choice of options of the block's operators (with these options of start and end) and each schedule of them
-there is a point that is not larger in any of its three numbers than
+there is a point that is not larger in any of its four numbers than
 
 - the crossbars that the block's operators take, the end cut included, the start cut not;
 - the ticks from the finish of the start cut (from 0 if there is none) to the finish of the end cut (to the finish of
   the last operator if there is none);
-- the host's time spent on the block's operators, the end cut included, the start cut not.
+- the host's time spent on the block's operators, the end cut included, the start cut not;
+- the ticks from the finish of the start cut until the first of the block's operators that occupies the host
+  (host-placed, duration > 0) starts; if there is none, the block's time.
 
 Schedules of a block obey: dependencies among the block's operators and from its start cut, transfers included; the
 single host for the block's own host-placed operators. Dependencies that leave the block (over a cut, or to dropped
-operators and fillers) are ignored, which only ever shortens a schedule. Pairs of options without an entry in
-``fronts`` are claimed to be useless: not allowed; every pair must have an entry, unless ``reason`` is ``"chain"``.
+operators and fillers) are ignored, which only ever shortens a schedule. Every pair of options must have an
+entry, unless ``reason`` is ``"chain"``.
 
 ``reason`` says how the claim is verified:
 
@@ -46,38 +48,56 @@ operators and fillers) are ignored, which only ever shortens a schedule. Pairs o
     The block has no operator but its end (or none at all). ``fronts`` is empty. The only point of a pair of options
     is known without a table: crossbars and duration of the end's option; time = duration, plus the transfer of the
     dependency from the start cut if there is one and the places differ; host_time = duration if the end is on the
-    host, else 0. An empty last block has the point (0, 0, 0).
+    host, else 0; lead = time - host_time. An empty last block has the point (0, 0, 0, 0).
 ``"enumeration"``
     The block is small enough to be searched again: enumerate options and host orders with whatever pruning is
     sound, and check that each complete schedule is covered by a point. (A search may be cut off as soon as the
-    partial schedule is covered in all three numbers.)
+    partial schedule is covered in all four numbers.)
 ``"load"``
-    No search is needed, because each point follows from sums. Let the point list, sorted by crossbars, be p_1…p_m.
-    For every set of choices with fewer crossbars than p_{i+1}: the sum of host durations is at least
-    ``host_time`` of p_i, and time >= ``time`` of p_i because of the longer of (a) the least sum of host durations
-    and (b) the least length of a longest path through the block's operators under the best options, both of the
-    block within those crossbars. Verified with a knapsack over the operators (a), and over longest paths with the
-    shortest option at each operator, ignoring crossbars (b).
+    No search is needed, because each point follows from sums. The points have lead 0; sorted by crossbars they are
+    p_1 … p_m, with time and host_time not increasing. For every choice of options that takes fewer crossbars than
+    p_{i+1} (any number for the last): the sum of host durations is at least ``host_time`` of p_i, and ``time`` of
+    p_i is at most the longer of (a) that least sum and (b) the longest path through the block's operators, from the
+    start cut's option to the end cut's option, with the best choice at each operator whatever its crossbars.
+    Verified with a knapsack over the operators (a) and a longest path over pairs of operator and option (b).
 
 Folding
 -------
-A filler is *released* by block r, the number of cuts that precede it by a path (these are ``cuts[:r]``), and *due*
-at block d, the index of the first cut that it precedes, or ``len(cuts)`` if it precedes none. A label is
-(option of the last cut, crossbars, t, w): t is the finish of that cut, w the host work of fillers still pending.
+A filler group is *released* by block r, the number of cuts that precede all its operators by a path (these are
+``cuts[:r]``), and *due* at block d, the index of the first cut that all its operators precede, or ``len(cuts)`` if
+there is none. A label is (option of the last cut, crossbars, t, e, delayed): t is the finish of that cut; e >= t is
+the earliest time at which a host that works without a pause can also have done all filler work released so far;
+delayed is a set of pairs (ready, work) of filler work that cannot start before its ready time.
 
-1. Start with (-1, c0, 0, 0), c0 the sum over dropped operators of their fewest crossbars.
+Write late(j) for the sum of work over all pairs with ready >= ready_j.
+
+1. Start with (-1, c0, 0, 0, {}), c0 the sum over dropped operators of their fewest crossbars.
 2. For block k = 0 … len(cuts):
-   a. every filler released at k chooses an option: crossbars are added, w grows by the duration if it is on the host;
-   b. each point (c, T, H) of the front of (option of the last cut, option of the end) extends the label:
+   a. Every operator of each group released at k chooses an option. Crossbars are added. e grows by the sum of the
+      durations of those on the host. If the group is marked ``delayed``: the lead of an operator v is the greatest,
+      over its predecessors u in the group, of lead(u) + (0 if u is on the host, else its duration) + (transfer if
+      places differ), and of the transfer from ``cuts[k-1]`` if that is a predecessor on another place; 0 without
+      any. Let W(L) be the sum of host durations of the group's operators with lead >= L. Take the L > 0 among the
+      leads of host-placed operators with the greatest L * W(L), the smallest such L; if L * W(L) > 0 the pair
+      (t + L, W(L)) joins delayed.
+   b. Each point (c, T, H, I) of the front of (option of the last cut, option of the end) extends the label:
       crossbars grow by c. Let p be the duration of the end's option, g = p if it is on the host, else 0; p = g = 0
-      for the last block.
-      If all fillers released at or before k are due at or before k (and there are any pending, w > 0 or not):
-      t grows by p + max(T - p, w + H - g), and w becomes 0: pending work must be done before the end starts.
-      Otherwise t grows by T, and w becomes max(0, w - (T - H)): idle host time of the block is filled.
-3. The value is the least t + w of a label with at most ``budget`` crossbars.
+      for the last block. If all groups released at or before k and not yet flushed are due at or before k, and
+      there is at least one, the label is *flushed*: pending work must be done before the end starts,
+          t' = p + max(t + T - p, e + H - g, max_j ready_j + late(j), max_j min(t + I, ready_j) + H - g + late(j)),
+          e' = t', delayed' = {}.
+      Otherwise idle host time of the block is filled,
+          t' = t + T, e' = max(t', e + H, max_j min(t', ready_j) + late(j), max_j min(t + I, ready_j) + H + late(j)),
+          delayed' = the pairs with ready_j > t'.
+3. The value is the least e of a label with at most ``budget`` crossbars.
 
-Labels of the same last option that are not smaller in any of crossbars, t, w than another one may be dropped.
-(Stretching a block to fill it with more pending work gains nothing: it adds to t what it takes from w.)
+Why this is a relaxation: let t_r be when the cut really finishes and w_r the filler work that is then left. By
+induction t <= t_r and e <= t_r + w_r for the label that follows the covering points: host work of the block and
+pending work share the host (e + H); late work and the block's host work both lie after the earlier of ready_j and
+t + I; late work lies after ready_j.
+
+A label may be dropped if another one with the same last option is not larger in crossbars, t, e, and in the ready
+times and works of delayed, pair by pair.
 
 If ``exhausted`` is false, the value must be at least ``lower_bound``. If it is true, the value may be smaller; the
 difference was closed by a search: no schedule of the whole problem without the dropped operators ends before
@@ -94,7 +114,7 @@ Reason = Literal["chain", "enumeration", "load"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Point:
-    """Least use of a block: nothing the block can do is smaller in all three numbers at once than some point.
+    """Least use of a block: whatever the block does, some point is not larger in any of its four numbers.
 
     Attributes
     ----------
@@ -104,11 +124,14 @@ class Point:
         Ticks from the finish of the start cut to the finish of the end cut.
     host_time : int
         Ticks of the host spent on the block's operators.
+    lead : int
+        Ticks from the finish of the start cut until the block first occupies the host.
     """
 
     crossbars: int
     time: int
     host_time: int
+    lead: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +169,22 @@ class Block:
     fronts: tuple[Front, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class FillerGroup:
+    """Operators beside the spine of which the host work is kept.
+
+    Attributes
+    ----------
+    operators : tuple of int
+        Sorted.
+    delayed : bool
+        Whether the time that their first results take outside the host is kept too.
+    """
+
+    operators: tuple[int, ...]
+    delayed: bool
+
+
 @dataclass(frozen=True)
 class Certificate:
     """A relaxation whose value bounds the makespan from below; the module says how to verify it.
@@ -160,8 +199,8 @@ class Certificate:
         Spine operators comparable with all other spine operators, in topological order.
     blocks : tuple of Block
         ``len(cuts) + 1`` blocks.
-    fillers : tuple of int
-        Operators of which only the host work is kept; sorted.
+    fillers : tuple of FillerGroup
+        Operators of which only the host work is kept, in disjoint groups.
     dropped : tuple of int
         Operators left out; sorted.
     exhausted : bool
@@ -172,6 +211,6 @@ class Certificate:
     budget: int
     cuts: tuple[int, ...] = ()
     blocks: tuple[Block, ...] = ()
-    fillers: tuple[int, ...] = ()
+    fillers: tuple[FillerGroup, ...] = ()
     dropped: tuple[int, ...] = ()
     exhausted: bool = False
