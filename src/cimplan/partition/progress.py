@@ -81,24 +81,25 @@ def interruptible(
         return Outcome(work(), interrupted=False)
     answers: list[Result] = []
     faults: list[BaseException] = []
+    done = threading.Event()  # not `Thread.join`, which takes a thread for finished once Ctrl-C has interrupted it
 
     def run() -> None:
         try:
             answers.append(work())
         except BaseException as error:  # handed to the caller's thread
             faults.append(error)
+        done.set()
 
-    worker = threading.Thread(target=run, name="cimplan-solver", daemon=True)
-    worker.start()
+    threading.Thread(target=run, name="cimplan-solver", daemon=True).start()
     interrupted = False
     try:
-        while worker.is_alive():
-            worker.join(poll_s)
+        while not done.wait(poll_s):
+            pass
     except KeyboardInterrupt:
         interrupted = True
         stop()
         with suppress(KeyboardInterrupt):
-            worker.join(patience_s)
+            done.wait(patience_s)
     if faults:
         raise faults[0]
     return Outcome(answers[0] if answers else None, interrupted)
