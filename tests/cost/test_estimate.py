@@ -44,22 +44,27 @@ def _times(*args):
 def test_an_int8_product_by_hand():
     x, w, y = Tensor("x", "uint8", (100, 64)), Tensor("w", "int8", (64, 32), True), Tensor("y", "uint8", (100, 32))
     found = _times("QLinearMatMul", [x, w], y, MatrixWork(32, 64, 100), "w")
-    # 204,800 products at 4 a cycle and 85 %, and 1.25 cycles for each of 3,200 results, at 1.5 GHz
-    assert found.compute_ns == pytest.approx((204_800 / 3.4 + 1.25 * 3_200) / 1.5)
+    # 204,800 products at 8 a cycle and 85 %, and 1.25 cycles for each of 3,200 results, at 1.5 GHz
+    assert found.compute_ns == pytest.approx((204_800 / 6.8 + 1.25 * 3_200) / 1.5)
     assert found.memory_ns == pytest.approx((6_400 + 2_048 + 3_200) / 8 / 1.5)
     assert found.total_ns == 3000 + found.compute_ns
 
 
-def test_signed_float_and_depthwise_products_differ():
-    def cycles(kind, work, elements=6_400):
-        x, w, y = Tensor("x", kind, (elements,)), Tensor("w", kind, (1,), True), Tensor("y", "float32", (1,))
+def test_products_differ_by_type_of_weights_and_shape():
+    def cycles(kind, weights, work, elements=6_400):
+        x, w, y = Tensor("x", kind, (elements,)), Tensor("w", weights, (1,), True), Tensor("y", "float32", (1,))
         return _times("MatMul", [x, w], y, work, "w").compute_ns * 1.5
 
-    assert cycles("int8", MatrixWork(32, 64, 100)) == pytest.approx(204_800 / 6.8 + 1.25)
-    assert cycles("float32", MatrixWork(32, 64, 100)) == pytest.approx(204_800 / 3.4)
-    assert cycles("float32", MatrixWork(1, 9, 100, 32), 3_200) == pytest.approx(28_800 / 2)
-    # 3x3 patches of a convolution: nine bytes copied for every element
-    assert cycles("float32", MatrixWork(32, 576, 100)) == pytest.approx(1_843_200 / 3.4 + 0.25 * 4 * 57_600)
+    plain, depthwise, convolution = MatrixWork(32, 64, 100), MatrixWork(1, 9, 100, 32), MatrixWork(32, 576, 100)
+    assert cycles("int8", "int8", plain) == pytest.approx(204_800 / 6.8 + 1.25)
+    assert cycles("uint8", "uint8", plain) == pytest.approx(204_800 / 3.4 + 1.25)
+    assert cycles("float32", "float32", plain) == pytest.approx(204_800 / 3.4)
+    assert cycles("uint8", "int8", depthwise, 3_200) == pytest.approx(28_800 / 4)
+    assert cycles("float32", "float32", depthwise, 3_200) == pytest.approx(28_800 / 2)
+    # 3x3 patches of a convolution: nine elements copied for one, except by the kernels for int8 weights
+    assert cycles("float32", "float32", convolution) == pytest.approx(1_843_200 / 3.4 + 0.25 * 4 * 57_600)
+    assert cycles("uint8", "uint8", convolution) == pytest.approx(1_843_200 / 3.4 + 1.25 + 0.25 * 57_600)
+    assert cycles("uint8", "int8", convolution) == pytest.approx(1_843_200 / 6.8 + 1.25)
 
 
 def test_large_tensors_are_bound_by_main_memory():

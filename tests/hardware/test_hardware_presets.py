@@ -124,3 +124,18 @@ def test_with_overrides_changes_only_what_is_named_and_says_so():
 def test_a_bad_override_is_refused(changes, message):
     with pytest.raises(InputError, match=message):
         hardware.with_overrides(hardware.load("rram-256"), **changes)
+
+
+def test_the_documentation_names_every_field_with_its_meaning():
+    from pathlib import Path
+
+    from cimplan.hardware import schema
+
+    page = (Path(__file__).parents[2] / "docs" / "hardware.md").read_text(encoding="utf-8")
+    for part in (schema.Hardware, schema.Host, schema.Bus, schema.Accelerator, schema.DualModeChip):
+        for name, info in part.model_fields.items():
+            assert info.description
+            assert f"| `{info.alias or name}` |" in page
+            assert info.description in page
+    for name in PRESETS:
+        assert f"`{name}`" in page

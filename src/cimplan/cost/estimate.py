@@ -23,6 +23,8 @@ from cimplan.hardware.quantities import BandwidthGbps, DurationNs, FrequencyHz, 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_QUANTISED_BITS = 8
+
 Positive = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Names = Annotated[tuple[str, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
 
@@ -34,8 +36,8 @@ class _Record(BaseModel):
 class MatrixRates(_Record):
     """How fast one core multiplies: peak multiply-accumulates a cycle, and what is lost around them."""
 
-    int8_macs_per_cycle: Positive
-    signed_int8_macs_per_cycle: Positive
+    signed_weights_macs_per_cycle: Positive
+    unsigned_weights_macs_per_cycle: Positive
     float32_macs_per_cycle: Positive
     efficiency: Annotated[float, Field(gt=0, le=1)]
     depthwise_efficiency: Annotated[float, Field(gt=0, le=1)]
@@ -191,24 +193,26 @@ def _matrix_cycles(graph: OperatorGraph, op: Operator, outputs: int, rates: Matr
     if work is None:
         return 0.0
     stationary = graph.tensors[op.weight_input].dtype if op.weight_input in graph.tensors else ""
-    moving = next((tensor.dtype for tensor in graph.activation_inputs(op) if tensor.name != op.weight_input), "")
-    quantised = BITS_OF_DTYPE.get(stationary or moving, 32) <= 8
-    if not quantised:
-        peak = rates.float32_macs_per_cycle
-    elif moving == stationary == "int8":
-        peak = rates.signed_int8_macs_per_cycle
+    moving = [tensor for tensor in graph.activation_inputs(op) if tensor.name != op.weight_input]
+    moving_bits = BITS_OF_DTYPE[moving[0].dtype] if moving else 32
+    quantised = BITS_OF_DTYPE.get(stationary, moving_bits) <= _QUANTISED_BITS
+    signed = quantised and stationary == "int8"
+    if signed:
+        peak = rates.signed_weights_macs_per_cycle
+    elif quantised:
+        peak = rates.unsigned_weights_macs_per_cycle
     else:
-        peak = rates.int8_macs_per_cycle
-    # A matrix with one output per group cannot reuse what it loads: depthwise convolution.
-    depthwise = work.groups > 1 and work.outputs == 1
-    cycles = work.macs / (peak * (rates.depthwise_efficiency if depthwise else rates.efficiency))
+        peak = rates.float32_macs_per_cycle
+    # A group with one output cannot reuse what it loads: depthwise convolution. Its rate includes requantising.
+    if work.groups > 1 and work.outputs == 1:
+        return work.macs / (peak * rates.depthwise_efficiency)
+    cycles = work.macs / (peak * rates.efficiency)
     if quantised:
         cycles += rates.requantise_cycles_per_output * outputs
-    moving_elements = sum(t.elements for t in graph.activation_inputs(op) if t.name != op.weight_input)
     patches = work.inputs * work.mvms * work.groups
-    if not depthwise and patches > moving_elements:
+    if not signed and patches > sum(tensor.elements for tensor in moving):
         # More matrix inputs than elements: patches of a convolution, copied before the product.
-        cycles += rates.gather_cycles_per_byte * patches * BITS_OF_DTYPE.get(moving, 32) / 8
+        cycles += rates.gather_cycles_per_byte * patches * moving_bits / 8
     return cycles
 
 
