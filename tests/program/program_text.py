@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from cimplan.program.language import (
+    Box,
     Bytes,
     ChipFacts,
     Indices,
@@ -26,13 +27,13 @@ from cimplan.program.language import (
 # Any code point at all, lone surrogates too.
 names = st.text(st.characters(), max_size=8)
 numbers = st.integers(0, 10**18 - 1)
-small = st.integers(0, 300)
 ranges = st.tuples(numbers, numbers).map(lambda pair: (min(pair), max(pair)))
 indices = st.lists(ranges, max_size=3).map(lambda found: Indices(tuple(found)))
 data = st.builds(lambda name, pair: Bytes(name, *pair), names, ranges)
-tiles = st.builds(Tiles, names, indices)
+boxes = st.builds(Box, ranges, ranges, ranges)
+tiles = st.builds(Tiles, names, st.lists(boxes, min_size=1, max_size=2).map(tuple))
 inside = st.sampled_from(["main", "buffer"]) | indices
-moves = st.builds(Move, inside, inside, data, st.booleans())
+moves = st.builds(Move, inside, inside, data)
 writes = st.builds(WriteMatrix, indices, tiles)
 prepare = moves | writes | st.builds(MemoryDrop, indices) | st.builds(Switch, st.sampled_from(["TOC", "TOM"]), indices)
 steps = (
@@ -63,14 +64,14 @@ programs = st.builds(
             outputs=numbers,
             groups=numbers,
             mvms=numbers,
-            grid=st.tuples(numbers, numbers, numbers),
-            matrix=names,
+            matrix=several_names,
             reads=several_names,
             adds=several_names,
-            writes=several_names,
+            writes=names,
         ),
         max_size=3,
     ).map(tuple),
     segments=st.lists(segments, max_size=3).map(tuple),
     memory_first=indices,
+    packing=st.sampled_from(["block_diagonal", "one_per_group"]),
 )

@@ -1,9 +1,9 @@
 """What a meta-operator program is made of.
 
 A program declares the chip it was made for, the tensors that flow and the operators that run, and then lists
-segments. A segment first prepares the chip (write-back, switches, weights, preloads) and then runs its operators as a
-pipeline inside ``parallel { }``, each operator as one `Stage`. All values are immutable; the line of a statement is
-kept beside it and takes no part in equality.
+segments. A segment first prepares the chip (switches, weights, preloads), then runs its operators as a pipeline inside
+``parallel { }``, each operator as one `Stage`, and at last writes back what must leave the arrays. All values are
+immutable; the line of a statement is kept beside it and takes no part in equality.
 
 Orientation: a weight matrix has N inputs (rows) and M outputs (columns), as everywhere in cimplan.
 """
@@ -22,6 +22,7 @@ MEMORY: Literal["TOM"] = "TOM"
 
 Mode = Literal["TOC", "TOM"]
 Place = Literal["main", "buffer"]
+Packing = Literal["block_diagonal", "one_per_group"]
 TensorKind = Literal["input", "constant", "value", "output"]
 
 
@@ -85,14 +86,30 @@ class Bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Tiles:
-    """Tiles of the matrix of an operator, written ``"name"[0..15]``.
+class Box:
+    """A box of the weights of an operator, written ``[groups, inputs, outputs]``, each as ``first:end``, half-open."""
 
-    Tile ``(group, column, row)`` has the number ``(group * columns + column) * rows + row`` of the operator's grid.
+    groups: tuple[int, int]
+    inputs: tuple[int, int]
+    outputs: tuple[int, int]
+
+    @property
+    def weights(self) -> int:
+        """Number of weights in it."""
+        return (
+            (self.groups[1] - self.groups[0]) * (self.inputs[1] - self.inputs[0]) * (self.outputs[1] - self.outputs[0])
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """Weights of an operator that lie in arrays, written ``"name"[0:1, 0:640, 0:80]…`` with one box or more.
+
+    `cimplan.program.tiling` says which array of a list holds which part of a box.
     """
 
     operator: str
-    tiles: Indices
+    boxes: tuple[Box, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,22 +156,19 @@ class OperatorDecl:
     name : str
         Unique among the operators.
     inputs, outputs : int
-        N and M of one matrix: its rows and columns in weights.
+        Rows and columns of one matrix, in weights.
     groups : int
-        Independent matrices.
+        Independent matrices of this size.
     mvms : int
         Input vectors each matrix is multiplied with.
-    grid : tuple of int
-        Tiles along groups, columns and rows. Tiles are balanced: tile r of R covers the rows from ``r * N // R``
-        to ``(r + 1) * N // R``.
-    matrix : str
-        Tensor that the arrays hold: a constant (weights), or a value written at run time.
+    matrix : tuple of str
+        What the arrays hold: one constant, or the tensors a run-time matrix is made of.
     reads : tuple of str
         Tensors multiplied with the matrix.
     adds : tuple of str
         Further tensors that the riding element-wise work needs, such as the other side of a residual addition.
-    writes : tuple of str
-        Tensors produced.
+    writes : str
+        The tensor produced.
     """
 
     name: str
@@ -162,18 +176,11 @@ class OperatorDecl:
     outputs: int
     groups: int
     mvms: int
-    grid: tuple[int, int, int]
-    matrix: str
+    matrix: tuple[str, ...]
     reads: tuple[str, ...]
-    writes: tuple[str, ...]
+    writes: str
     adds: tuple[str, ...] = ()
     line: int = field(default=0, compare=False, repr=False)
-
-    @property
-    def tiles(self) -> int:
-        """Tiles of the whole operator: the arrays one copy of its matrix takes."""
-        groups, columns, rows = self.grid
-        return groups * columns * rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +194,10 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class WriteMatrix:
-    """``CIM.write_xb(a[…], "op"[…])``: write tiles of a matrix into computing arrays.
+    """``CIM.write_xb(a[…], "op"[…])``: write weights into computing arrays.
 
-    Array number i of the list gets tile number ``i mod len(tiles)``; more arrays than tiles make copies. A constant
-    matrix comes from main memory; any other must have been fetched into the buffer of the stage.
+    Where the boxes take n arrays, array number i of the list holds what array ``i mod n`` holds: more arrays than n
+    make copies. A constant matrix comes from main memory; any other must be in the buffer of the stage.
     """
 
     arrays: Indices
@@ -200,10 +207,10 @@ class WriteMatrix:
 
 @dataclass(frozen=True, slots=True)
 class Multiply:
-    """``CIM.read_xb(a[…], "op"[…], mvms n)``: multiply all n input vectors with the tiles the arrays hold.
+    """``CIM.read_xb(a[…], "op"[…], mvms n)``: multiply all n input vectors with the weights the arrays hold.
 
-    Copies of a tile share the vectors among them. The results, partial sums where not all rows of a column are done,
-    are then in the buffer of the stage.
+    Copies share the vectors among them. The results are then in the buffer of the stage; they are partial sums as
+    long as not all inputs of a column are done, and continue what an earlier segment left, which must be in the buffer.
     """
 
     arrays: Indices
@@ -242,19 +249,18 @@ class MemoryDrop:
 class Move:
     """``Mov(from, to, "t"[i:j])``: move bytes between main memory, memory arrays and the buffer of a stage.
 
-    `add` marks partial sums that are added to what main memory holds already. Bytes that enter several arrays are
-    spread evenly over them in order.
+    Bytes that enter several arrays are spread evenly over them in order.
     """
 
     source: Place | Indices
     target: Place | Indices
     data: Bytes
-    add: bool = False
     line: int = field(default=0, compare=False, repr=False)
 
 
 StageStatement = MemoryRead | MemoryWrite | Move | WriteMatrix | Multiply
 PrepareStatement = Move | MemoryDrop | Switch | WriteMatrix
+FinishStatement = Move | MemoryDrop
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,11 +284,14 @@ class Segment:
         What happens before the pipeline starts, one after another.
     stages : tuple of Stage
         The pipeline, producers before consumers.
+    finish : tuple of statement
+        What happens after the pipeline has drained: results written back, arrays emptied.
     """
 
     index: int
     prepare: tuple[PrepareStatement, ...]
     stages: tuple[Stage, ...]
+    finish: tuple[FinishStatement, ...] = ()
     line: int = field(default=0, compare=False, repr=False)
 
 
@@ -298,6 +307,8 @@ class Program:
         What made the program, with its version.
     chip : ChipFacts
         The chip it was made for.
+    packing : {"block_diagonal", "one_per_group"}
+        How the small matrices of grouped work lie in arrays, see `cimplan.program.tiling`.
     memory_first : Indices
         Arrays that are in memory mode when the program starts; all others compute.
     tensors, operators : tuple
@@ -313,4 +324,5 @@ class Program:
     operators: tuple[OperatorDecl, ...]
     segments: tuple[Segment, ...]
     memory_first: Indices = Indices()
+    packing: Packing = "block_diagonal"
     version: int = LANGUAGE_VERSION

@@ -9,8 +9,10 @@ from typing import TypeVar
 from cimplan.errors import InputError
 from cimplan.program.language import (
     LANGUAGE_VERSION,
+    Box,
     Bytes,
     ChipFacts,
+    FinishStatement,
     Indices,
     MemoryDrop,
     MemoryRead,
@@ -19,6 +21,7 @@ from cimplan.program.language import (
     Move,
     Multiply,
     OperatorDecl,
+    Packing,
     Place,
     PrepareStatement,
     Program,
@@ -37,6 +40,7 @@ _Value = TypeVar("_Value")
 
 _KINDS: dict[str, TensorKind] = {"input": "input", "constant": "constant", "value": "value", "output": "output"}
 _MODES: dict[str, Mode] = {"TOC": "TOC", "TOM": "TOM"}
+_PACKINGS: dict[str, Packing] = {"block_diagonal": "block_diagonal", "one_per_group": "one_per_group"}
 _PLACES: dict[str, Place] = {"main": "main", "buffer": "buffer"}
 
 
@@ -85,6 +89,9 @@ def parse_program(text: str, where: str = "program") -> Program:
     model = tokens.string()
     tokens.expect(";")
     chip = _chip(tokens)
+    tokens.expect("packing")
+    packing = _one_of(tokens, _PACKINGS)
+    tokens.expect(";")
     tokens.expect("memory_first")
     memory_first = _arrays(tokens)
     tokens.expect(";")
@@ -107,6 +114,7 @@ def parse_program(text: str, where: str = "program") -> Program:
         operators=tuple(operators),
         segments=tuple(segments),
         memory_first=memory_first,
+        packing=packing,
         version=version,
     )
 
@@ -144,17 +152,11 @@ def _operator(tokens: Tokens) -> OperatorDecl:
         tokens.expect(word)
         sizes.append(tokens.number())
     inputs, outputs, groups, mvms = sizes
-    tokens.expect("grid")
-    group_tiles = tokens.number()
-    tokens.expect("*")
-    column_tiles = tokens.number()
-    tokens.expect("*")
-    row_tiles = tokens.number()
-    tokens.expect("matrix")
-    matrix = tokens.string()
+    matrix = _names(tokens, "matrix")
     reads = _names(tokens, "reads")
     adds = _names(tokens, "adds")
-    writes = _names(tokens, "writes")
+    tokens.expect("writes")
+    writes = tokens.string()
     tokens.expect(";")
     return OperatorDecl(
         name=name,
@@ -162,7 +164,6 @@ def _operator(tokens: Tokens) -> OperatorDecl:
         outputs=outputs,
         groups=groups,
         mvms=mvms,
-        grid=(group_tiles, column_tiles, row_tiles),
         matrix=matrix,
         reads=reads,
         adds=adds,
@@ -194,9 +195,14 @@ def _segment(tokens: Tokens) -> Segment:
     stages: list[Stage] = []
     while tokens.next == "stage":
         stages.append(_stage(tokens))
-    tokens.expect("}")
-    tokens.expect("}")
-    return Segment(index, tuple(prepare), tuple(stages), line=line)
+    if not tokens.accept("}"):
+        tokens.fail("'stage' or '}'")
+    finish: list[FinishStatement] = []
+    while (parse_last := _FINISH.get(tokens.next)) is not None:
+        finish.append(parse_last(tokens))
+    if not tokens.accept("}"):
+        tokens.fail("'}', 'MEM.drop' or 'Mov'")
+    return Segment(index, tuple(prepare), tuple(stages), tuple(finish), line=line)
 
 
 def _stage(tokens: Tokens) -> Stage:
@@ -274,12 +280,8 @@ def _move(tokens: Tokens) -> Move:
     target = _place(tokens)
     tokens.expect(",")
     data = _bytes(tokens)
-    add = False
-    if tokens.accept(","):
-        tokens.expect("add")
-        add = True
     _close(tokens)
-    return Move(source, target, data, add, line=line)
+    return Move(source, target, data, line=line)
 
 
 _PREPARE: dict[str, Callable[[Tokens], PrepareStatement]] = {
@@ -288,6 +290,7 @@ _PREPARE: dict[str, Callable[[Tokens], PrepareStatement]] = {
     "MEM.drop": _memory_drop,
     "Mov": _move,
 }
+_FINISH: dict[str, Callable[[Tokens], FinishStatement]] = {"MEM.drop": _memory_drop, "Mov": _move}
 _STAGE: dict[str, Callable[[Tokens], StageStatement]] = {
     "CIM.write_xb": _write_matrix,
     "CIM.read_xb": _multiply,
@@ -332,17 +335,35 @@ def _arrays(tokens: Tokens) -> Indices:
 
 def _tiles(tokens: Tokens) -> Tiles:
     operator = tokens.string()
-    return Tiles(operator, _indices(tokens))
+    boxes = [_box(tokens)]
+    while tokens.next == "[":
+        boxes.append(_box(tokens))
+    return Tiles(operator, tuple(boxes))
+
+
+def _box(tokens: Tokens) -> Box:
+    tokens.expect("[")
+    groups = _span(tokens)
+    tokens.expect(",")
+    inputs = _span(tokens)
+    tokens.expect(",")
+    outputs = _span(tokens)
+    tokens.expect("]")
+    return Box(groups, inputs, outputs)
+
+
+def _span(tokens: Tokens) -> tuple[int, int]:
+    start = tokens.number()
+    tokens.expect(":")
+    if tokens.next_kind == "number" and int(tokens.next[:20]) < start:
+        tokens.fail(f"the end of the range, at least {start}")
+    return start, tokens.number()
 
 
 def _bytes(tokens: Tokens) -> Bytes:
     tensor = tokens.string()
     tokens.expect("[")
-    start = tokens.number()
-    tokens.expect(":")
-    if tokens.next_kind == "number" and int(tokens.next[:20]) < start:
-        tokens.fail(f"the end of the range, at least {start}")
-    stop = tokens.number()
+    start, stop = _span(tokens)
     tokens.expect("]")
     return Bytes(tensor, start, stop)
 

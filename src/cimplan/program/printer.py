@@ -40,6 +40,7 @@ def program_lines(program: Program) -> Iterator[str]:
         f"chip {quote(chip.name)} arrays {chip.arrays} rows {chip.rows} columns {chip.columns} "
         f"columns_per_weight {chip.columns_per_weight} array_bytes {chip.array_bytes};"
     )
+    yield f"packing {program.packing};"
     yield f"memory_first {_arrays(program.memory_first)};"
     yield ""
     for tensor in program.tensors:
@@ -58,6 +59,8 @@ def program_lines(program: Program) -> Iterator[str]:
                 yield f"      {statement_text(step)}"
             yield "    }"
         yield "  }"
+        for last in segment.finish:
+            yield f"  {statement_text(last)}"
         yield "}"
 
 
@@ -72,8 +75,8 @@ def statement_text(statement: StageStatement | PrepareStatement) -> str:
             return f"MEM.read({_arrays(arrays)}, {_bytes(data)});"
         case MemoryWrite(arrays, data):
             return f"MEM.write({_arrays(arrays)}, {_bytes(data)});"
-        case Move(source, target, data, add):
-            return f"Mov({_place(source)}, {_place(target)}, {_bytes(data)}{', add' if add else ''});"
+        case Move(source, target, data):
+            return f"Mov({_place(source)}, {_place(target)}, {_bytes(data)});"
         case Switch(mode, arrays):
             return f"CM.switch({mode}, {_arrays(arrays)});"
         case MemoryDrop(arrays):
@@ -93,16 +96,14 @@ def _tensor(tensor: TensorDecl) -> str:
 
 
 def _operator(operator: OperatorDecl) -> str:
-    groups, columns, rows = operator.grid
     lists = "".join(
         f" {word} {', '.join(map(quote, names))}"
-        for word, names in (("reads", operator.reads), ("adds", operator.adds), ("writes", operator.writes))
+        for word, names in (("matrix", operator.matrix), ("reads", operator.reads), ("adds", operator.adds))
         if names
     )
     return (
         f"operator {quote(operator.name)} inputs {operator.inputs} outputs {operator.outputs} "
-        f"groups {operator.groups} mvms {operator.mvms} grid {groups}*{columns}*{rows} "
-        f"matrix {quote(operator.matrix)}{lists};"
+        f"groups {operator.groups} mvms {operator.mvms}{lists} writes {quote(operator.writes)};"
     )
 
 
@@ -115,7 +116,11 @@ def _arrays(arrays: Indices) -> str:
 
 
 def _tiles(tiles: Tiles) -> str:
-    return f"{quote(tiles.operator)}[{_indices(tiles.tiles)}]"
+    boxes = (
+        f"[{box.groups[0]}:{box.groups[1]}, {box.inputs[0]}:{box.inputs[1]}, {box.outputs[0]}:{box.outputs[1]}]"
+        for box in tiles.boxes
+    )
+    return quote(tiles.operator) + "".join(boxes)
 
 
 def _bytes(data: Bytes) -> str:
