@@ -43,7 +43,7 @@ def check_external_data(tensors: Iterable[onnx.TensorProto], model_path: Path) -
         if location in checked:
             continue
         where = f"{model_path}: tensor {tensor.name!r}"
-        if not location or "\0" in location:
+        if not location or not isinstance(location, str) or "\0" in location:
             raise InputError("external data without a file name", where=where, fix=_FIX)
         if PurePosixPath(location).is_absolute() or PureWindowsPath(location).anchor:
             raise InputError(f"external data at an absolute path ({location!r})", where=where, fix=_FIX)

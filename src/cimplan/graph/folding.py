@@ -26,7 +26,8 @@ _DEEPEST_CHAIN = 150
 _FOLDED = frozenset(
     words(
         "Abs Add And Cast CastLike Ceil Clip Concat ConstantOfShape CumSum Div Equal Expand Floor Gather "
-        "GatherElements GatherND Greater GreaterOrEqual Identity Less LessOrEqual Max Min Mod Mul Neg NonZero Not Or Pad Pow Range "
+        "GatherElements GatherND Greater GreaterOrEqual Identity Less LessOrEqual Max Min Mod Mul Neg "
+        "NonZero Not Or Pad Pow Range "
         "ReduceMax ReduceMin ReduceProd ReduceSum Reshape Round ScatterElements ScatterND Sign Slice "
         "Split Sqrt Squeeze Sub Tile TopK Transpose Unsqueeze Where"
     )

@@ -13,6 +13,11 @@ from typing import Literal
 
 BITS_OF_DTYPE: Mapping[str, int] = {
     "bool": 8,
+    "int2": 2,
+    "uint2": 2,
+    "float4e2m1": 4,
+    "float6e2m3": 6,
+    "float6e3m2": 6,
     "int4": 4,
     "uint4": 4,
     "int8": 8,
@@ -21,6 +26,7 @@ BITS_OF_DTYPE: Mapping[str, int] = {
     "float8e4m3fnuz": 8,
     "float8e5m2": 8,
     "float8e5m2fnuz": 8,
+    "float8e8m0": 8,
     "int16": 16,
     "uint16": 16,
     "float16": 16,

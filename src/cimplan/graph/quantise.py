@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,11 +17,13 @@ from cimplan.graph.calibration import Calibration, Sample, calibration_from, ran
 from cimplan.graph.nodes import TensorType
 from cimplan.graph.operators import OperatorGraph
 from cimplan.graph.read import read_graph
+from cimplan.graph.skim import read_skeleton
 
 CALIBRATION_KEY = "cimplan.calibration"
 """Key of the model's metadata that says where the ranges come from."""
 
 _LARGEST_BYTES = 2_000_000_000
+_ONE_PIECE_BYTES = 1_500_000_000
 _NO_SHAPES: Mapping[str, tuple[int, ...]] = {}
 
 
@@ -65,8 +68,9 @@ def quantise(
         raise InputError("would overwrite the float model", where=str(target), fix="Choose another output file")
     inputs = {name: TensorType(graph.tensors[name].dtype, graph.tensors[name].shape) for name in graph.inputs}
     data = calibration_from(calibration, inputs) if calibration is not None else random_calibration(inputs, seed)
+    large = _weight_bytes(graph) > _ONE_PIECE_BYTES
     with replacing(target) as temporary:
-        _run(source, temporary, data)
+        _run(source, temporary, data, large)
     return data
 
 
@@ -84,7 +88,7 @@ def _check_source(graph: OperatorGraph, source: Path) -> None:
         raise InputError(
             "holds nothing to quantise", where=str(source), why="it has no convolution and no matrix product"
         )
-    size = sum(tensor.size_bytes for tensor in graph.tensors.values() if tensor.constant)
+    size = _weight_bytes(graph)
     # Weights shrink four times; the quantiser writes one protobuf message, which may not exceed 2 GB.
     if size // 4 > _LARGEST_BYTES:
         raise InputError(
@@ -92,6 +96,10 @@ def _check_source(graph: OperatorGraph, source: Path) -> None:
             where=str(source),
             fix="Quantise it with the tool that made it",
         )
+
+
+def _weight_bytes(graph: OperatorGraph) -> int:
+    return sum(tensor.size_bytes for tensor in graph.tensors.values() if tensor.constant)
 
 
 def _is_quantised(op_type: str) -> bool:
@@ -125,8 +133,11 @@ class _Samples:
         return len(self._samples)
 
 
-def _run(source: Path, target: Path, data: Calibration) -> None:
-    """Quantise into `target`, which exists and is the caller's to remove."""
+def _run(source: Path, target: Path, data: Calibration, large: bool) -> None:
+    """Quantise into `target`, which exists and is the caller's to remove.
+
+    The quantiser leaves files beside its input while it works, so it is given the model in a folder of its own.
+    """
     import onnx
     from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped, unused-ignore]
     from onnxruntime.capi import onnxruntime_pybind11_state as state
@@ -143,12 +154,13 @@ def _run(source: Path, target: Path, data: Calibration) -> None:
         with _quiet(), tempfile.TemporaryDirectory(prefix="cimplan-") as folder:
             written = Path(folder) / "quantised.onnx"
             quantize_static(
-                source,
+                _in_folder(source, Path(folder)),
                 written,
                 _Samples(data.samples),
                 quant_format=QuantFormat.QDQ,
                 activation_type=QuantType.QUInt8,
                 weight_type=QuantType.QInt8,
+                use_external_data_format=large,
             )
             model = onnx.load(written)
             entry = model.metadata_props.add()
@@ -162,6 +174,21 @@ def _run(source: Path, target: Path, data: Calibration) -> None:
             why=lines[0][:300],
             fix="Check that ONNX Runtime runs the model",
         ) from error
+
+
+def _in_folder(source: Path, folder: Path) -> Path:
+    """Return a path in a folder under which the model, with its external data, can be read."""
+    import onnx
+
+    inside = folder / "model.onnx"
+    if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in read_skeleton(source).graph.initializer):
+        onnx.save(onnx.load(source), inside, save_as_external_data=True, location="weights")
+        return inside
+    try:
+        inside.symlink_to(source.resolve())
+    except OSError:  # file systems without links
+        shutil.copyfile(source, inside)
+    return inside
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _NO_SHAPES: Mapping[str, tuple[int, ...]] = {}
 _NO_RECORD: Mapping[str, tuple[str, tuple[int, ...]]] = {}
+_OPSETS_NEEDED = 3  # since this version of the format a model must import its operator sets
 _NOT_ONNX_FIX = "Check the file with onnx.checker.check_model, or export the model again"
 # Operators without inputs, or with constant inputs, whose result still differs from run to run.
 _RANDOM = frozenset(
@@ -61,10 +62,7 @@ def read_graph(
         If the file is no ONNX model, is not well formed, or leaves a shape open.
     """
     model = read_skeleton(path)
-    try:
-        check_external_data(all_tensors(model.graph), path)
-    except UnicodeDecodeError as error:
-        raise _bad_text(str(path)) from error
+    check_external_data(all_tensors(model.graph), path)
     return _graph_from_skeleton(model, path.stem, str(path), shapes, recorded)
 
 
@@ -88,7 +86,7 @@ def graph_from_model(
     InputError
         If the model is not well formed or leaves a shape open.
     """
-    name = model.graph.name or "model"
+    name = str(model.graph.name) or "model"
     return _graph_from_skeleton(without_weights(model), name, name, shapes, recorded)
 
 
@@ -99,14 +97,38 @@ def _graph_from_skeleton(
     shapes: Mapping[str, tuple[int, ...]],
     recorded: Mapping[str, tuple[str, tuple[int, ...]]],
 ) -> OperatorGraph:
-    try:
-        return _Reader(_inlined(model, where), name, where).graph(shapes, recorded)
-    except UnicodeDecodeError as error:
-        raise _bad_text(where) from error
+    model = _inlined(model, where)
+    # The protobuf library hands out bytes where a text field does not hold UTF-8.
+    if not all(isinstance(text, str) for text in _texts(model)):
+        raise InputError("is not an ONNX model", where=where, why="a name in it is not UTF-8 text", fix=_NOT_ONNX_FIX)
+    return _Reader(model, name, where).graph(shapes, recorded)
 
 
-def _bad_text(where: str) -> InputError:
-    return InputError("is not an ONNX model", where=where, why="a name in it is not UTF-8 text", fix=_NOT_ONNX_FIX)
+def _texts(model: onnx.ModelProto) -> Iterator[object]:
+    """Yield every name of a model that reading looks at."""
+    for opset in model.opset_import:
+        yield opset.domain
+    yield model.graph.name
+    yield from _texts_of(model.graph)
+
+
+def _texts_of(graph: onnx.GraphProto) -> Iterator[object]:
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield attribute.name
+            if attribute.HasField("g"):
+                yield from _texts_of(attribute.g)
+            for subgraph in attribute.graphs:
+                yield from _texts_of(subgraph)
+    for value in itertools.chain(graph.input, graph.output, graph.value_info):
+        yield value.name
+        for dim in value.type.tensor_type.shape.dim:
+            yield dim.dim_param
+    for tensor in graph.initializer:
+        yield tensor.name
+    for sparse in graph.sparse_initializer:
+        yield sparse.values.name
 
 
 def _inlined(model: onnx.ModelProto, where: str) -> onnx.ModelProto:
@@ -158,9 +180,13 @@ class _Reader:
         for opset in model.opset_import:
             domain = "" if opset.domain == "ai.onnx" else opset.domain
             self.opsets[domain] = max(1, min(opset.version, 2**31 - 1))
+        if "" not in self.opsets and model.ir_version >= _OPSETS_NEEDED and any(not node.domain for node in graph.node):
+            raise self._malformed("does not say which version of the ONNX operators it uses", "")
         self.initializers = {tensor.name: tensor for tensor in graph.initializer}
         self.sparse = {tensor.values.name: tensor for tensor in graph.sparse_initializer}
         constants = self.initializers.keys() | self.sparse.keys()
+        if len(constants) < len(graph.initializer) + len(graph.sparse_initializer):
+            raise self._malformed("two initializers have the same name", "")
         # Before version 4 of the format every initializer is listed among the inputs too.
         self.inputs = [value for value in graph.input if value.name not in constants]
         self.outputs = [value.name for value in graph.output]

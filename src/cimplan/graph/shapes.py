@@ -117,6 +117,8 @@ class ShapeInference:
         view = NodeView(node, self.types.get, self._values.get)
         if domain == INTERNAL_NHWC:
             return self._infer_channels_last(node)
+        if domain == "" and node.op_type == "Loop":
+            return self._infer_loop(node)
         schema = self._schema(node.op_type, domain)
         if schema is not None:
             return self._infer_by_schema(node, schema)
@@ -141,6 +143,7 @@ class ShapeInference:
     ) -> dict[str, TensorType]:
         """Run onnx's inference on one node."""
         from onnx import helper, numpy_helper
+        from onnx.checker import ValidationError
         from onnx.shape_inference import InferenceError, infer_node_outputs
 
         types = self.types if types is None else types
@@ -159,12 +162,37 @@ class ShapeInference:
                     data[name] = numpy_helper.from_array(np.asarray(value), name)
         try:
             inferred = infer_node_outputs(schema, node, input_types, data, opset_imports=self._imports)
-        except (InferenceError, RuntimeError, ValueError, KeyError, TypeError) as error:
+        except (InferenceError, ValidationError, RuntimeError, ValueError, KeyError, TypeError) as error:
             raise RuleError(f"does not fit its inputs ({_first_line(error)})") from error
         outputs = {name: _whole(kind) for name, kind in inferred.items()}
         if not all(outputs.get(name) for name in node.output if name):
             outputs |= self._infer_body(node, input_types, data)
         return {name: known for name, known in outputs.items() if known is not None}
+
+    def _infer_loop(self, node: onnx.NodeProto) -> dict[str, TensorType]:
+        """Infer what a Loop carries from round to round, where the body keeps its type.
+
+        What it collects over the rounds has as many elements as there are rounds, which only a run can tell.
+        """
+        body = next((attribute.g for attribute in node.attribute if attribute.name == "body"), None)
+        states = [self.types[name] for name in node.input[2:] if name in self.types]
+        if body is None or len(states) != len(node.input[2:]) or len(body.input) < 2 + len(states):
+            raise RuleError("is a Loop whose body does not fit its inputs")
+        inner = dict(self.types)
+        inner |= {body.input[0].name: TensorType("int64", ()), body.input[1].name: TensorType("bool", ())}
+        inner |= {value.name: state for value, state in zip(body.input[2:], states, strict=False)}
+        for tensor in body.initializer:
+            inner[tensor.name] = TensorType(dtype_name(tensor.data_type), tuple(tensor.dims))
+        initializers = {tensor.name: tensor for tensor in body.initializer}
+        names = [inside.name or inside.op_type for inside in body.node]
+        needed = frozenset(value.name for value in body.output)
+        passed = ShapeInference(body.node, names, inner, initializers, {}, {}, self.opsets, needed, self.where)
+        try:
+            found = passed.run()
+        except InputError as error:
+            raise RuleError(f"is a Loop whose body has unknown shapes ({error.what})") from error
+        carried = zip(node.output, body.output[1:], states, strict=False)
+        return {name: state for name, value, state in carried if name and found.get(value.name) == state}
 
     def _infer_body(
         self,
@@ -174,6 +202,7 @@ class ShapeInference:
     ) -> dict[str, TensorType | None]:
         """Infer a node whose operator onnx defines by a function body: as a model of this one node."""
         from onnx import helper, shape_inference
+        from onnx.checker import ValidationError
 
         graph = helper.make_graph(
             [node],
@@ -185,7 +214,7 @@ class ShapeInference:
         model = helper.make_model(graph, opset_imports=self._imports)
         try:
             inferred = shape_inference.infer_shapes(model, data_prop=True)
-        except (shape_inference.InferenceError, RuntimeError, ValueError) as error:
+        except (shape_inference.InferenceError, ValidationError, RuntimeError, ValueError) as error:
             raise RuleError(f"does not fit its inputs ({_first_line(error)})") from error
         return {value.name: _whole(value.type) for value in inferred.graph.output}
 
@@ -260,7 +289,10 @@ def whole_declarations(values: Sequence[onnx.ValueInfoProto], sizes: Mapping[str
 
 def _whole(kind: onnx.TypeProto) -> TensorType | None:
     """Return an inferred type if it is a tensor with all sizes known."""
-    if kind.WhichOneof("value") != "tensor_type" or not kind.tensor_type.HasField("shape"):
+    what = kind.WhichOneof("value")
+    if what is not None and what != "tensor_type":
+        raise RuleError(f"makes a {what.removesuffix('_type').replace('_', ' ')}; only tensors can be planned")
+    if what is None or not kind.tensor_type.HasField("shape"):
         return None
     shape = []
     for dim in kind.tensor_type.shape.dim:
