@@ -48,6 +48,34 @@ def _parse(text: str, factors: dict[str, float] | dict[str, int], kind: str, exa
     return value
 
 
+def split_quantity(text: str) -> tuple[float, str]:
+    """Split ``50ns`` into 50.0 and ``"ns"``; the unit may be empty.
+
+    Raises
+    ------
+    InputError
+        If the text does not start with a number.
+    """
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise InputError(f"{text!r} is not a quantity", fix="Write a number and a unit, such as 50ns")
+    return float(match[1]), match[2]
+
+
+def conversion(unit: str, to: str) -> float:
+    """Return the factor from one unit to another of the same kind.
+
+    Raises
+    ------
+    InputError
+        If there is no such pair of units.
+    """
+    for factors in (_DURATIONS_NS, _SIZES_BYTES, _BANDWIDTHS_GBPS, _FREQUENCIES_HZ):
+        if unit in factors and to in factors:
+            return factors[unit] / factors[to]
+    raise InputError(f"{unit!r} and {to!r} are not units of the same kind")
+
+
 def parse_duration_ns(text: str) -> float:
     """Parse a duration such as ``50ns``, ``1.4us`` or ``2 ms`` into nanoseconds.
 

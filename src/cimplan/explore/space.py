@@ -47,7 +47,10 @@ class Range(_Part):
         first, unit = _split(self.first)
         last, other = _split(self.last)
         if unit != other:
-            raise ValueError(f"the ends have different units: {self.first!r} and {self.last!r}")
+            try:
+                last *= units.conversion(other, unit)
+            except InputError as error:
+                raise ValueError(f"the ends do not fit together: {error.what}") from error
         if last < first:
             raise ValueError("the range runs backwards")
         whole = isinstance(first, int) and isinstance(last, int) and not unit
@@ -77,11 +80,10 @@ def _split(value: Scalar) -> tuple[float, str]:
         raise ValueError("a range is of numbers or quantities")
     if not isinstance(value, str):
         return value, ""
-    number = value.rstrip("".join(sorted(set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ/µμ "))))
     try:
-        return float(number), value[len(number) :].strip()
-    except ValueError as error:
-        raise ValueError(f"{value!r} is not a quantity") from error
+        return units.split_quantity(value)
+    except InputError as error:
+        raise ValueError(error.what) from error
 
 
 class Search(_Part):
@@ -159,10 +161,12 @@ class Space(_Part):
 
     def axes(self) -> dict[str, tuple[Scalar, ...]]:
         """Return the values of every axis, in the order of the file."""
-        return {
-            name: values.values() if isinstance(values, Range) else tuple(dict.fromkeys(values))
-            for name, values in self.vary.items()
-        }
+        return {name: self.axis(name) for name in self.vary}
+
+    def axis(self, name: str) -> tuple[Scalar, ...]:
+        """Return the values of one axis."""
+        values = self.vary[name]
+        return values.values() if isinstance(values, Range) else tuple(dict.fromkeys(values))
 
 
 @dataclass(frozen=True)
@@ -255,7 +259,7 @@ def _check(space: Space, found: Document) -> None:
                 "the axis is not a hardware field", where=found.place(("vary", name)), fix=did_you_mean(name, known)
             )
         try:
-            space.axes()
+            space.axis(name)
         except ValueError as error:
             raise InputError("the axis is not valid", where=found.place(("vary", name)), why=str(error)) from error
     for index, method in enumerate(space.methods):

@@ -1,0 +1,150 @@
+"""Bad input: one paragraph that says what, where, why and what to do; exit code 2; nothing written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+def refused(run, *words: str) -> None:
+    assert run.code == 2, (run.code, run.err)
+    assert run.out == ""
+    assert run.err.startswith("cimplan: ")
+    assert run.err.count("\n") == 1
+    assert "Traceback" not in run.err
+    for word in words:
+        assert word in run.err, run.err
+
+
+def test_a_truncated_model_is_refused(cimplan, model_file, tmp_path):
+    broken = tmp_path / "cut.onnx"
+    broken.write_bytes(model_file.read_bytes()[:-700])
+    refused(cimplan("partition", broken, "-o", tmp_path / "plan.json"), "cut.onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["cut.onnx"]
+
+
+@pytest.mark.parametrize("content", [b"", b"this is not a network\n", b"\x00" * 64, b"{}"])
+@pytest.mark.parametrize("command", ["partition", "inspect", "profile", "quantize"])
+def test_a_file_that_is_no_model_is_refused(cimplan, tmp_path, command, content):
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(content)
+    output = () if command == "inspect" else ("-o", tmp_path / "out")
+    refused(cimplan(command, broken, *output), "broken.onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["broken.onnx"]
+
+
+def test_a_missing_model_and_a_folder_are_refused(cimplan, tmp_path):
+    refused(cimplan("partition", tmp_path / "nothing.onnx"), "nothing.onnx", "no such file")
+    refused(cimplan("partition", tmp_path), "folder")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("rows: 256 -> rows: many", ("accelerator.rows", "many")),
+        ("rows: 256 -> rows: -256", ("accelerator.rows", "-256")),
+        ("rows: 256 -> rowz: 256", ("rowz", "rows")),
+        ("mvm_latency: 50ns -> mvm_latency: 50", ("mvm_latency", "unit")),
+        ("mvm_latency: 50ns -> mvm_latency: -50ns", ("mvm_latency",)),
+        ("rows: 256 -> rows: 256\n  rows: 128", ("twice",)),
+    ],
+)
+def test_bad_hardware_is_refused_with_line_and_field(cimplan, profile_file, tmp_path, change, words):
+    good = (
+        "schema_version: 1\nname: mine\nbus:\n  bandwidth: 10GB/s\naccelerator:\n  crossbars: 10\n  rows: 256\n"
+        "  columns: 256\n  mvm_latency: 50ns\n  internal_bandwidth: 10GB/s\n"
+    )
+    old, new = change.split(" -> ")
+    assert old in good
+    path = tmp_path / "mine.yaml"
+    path.write_text(good)
+    assert cimplan("hardware", "check", path).code == 0
+    path.write_text(good.replace(old, new))
+    refused(cimplan("partition", "--profile", profile_file, "--hardware", path), "mine.yaml:", *words)
+
+
+def test_an_open_dimension_is_named_and_never_one(cimplan, tmp_path):
+    weight = numpy_helper.from_array(np.ones((4, 3, 1, 1), np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["image", "w"], ["out"])],
+        "open",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 3, 8, 8])],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)],
+        [weight],
+    )
+    path = tmp_path / "open.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    for command in (("partition", path), ("inspect", path), ("profile", path, "-o", tmp_path / "host.json")):
+        refused(cimplan(*command), "batch", "--shape image=")
+    run = cimplan("inspect", path, "--shape", "image=5,3,8,8", "--json")
+    assert run.code == 0, run.err
+    assert run.json["operators"][0]["mvms"] == 5 * 64
+
+
+def test_a_profile_with_a_missing_entry_is_refused(cimplan, profile_file, tmp_path):
+    value = json.loads(profile_file.read_text())
+    name = next(iter(value["times"]))
+    del value["times"][name]
+    broken = tmp_path / "host.json"
+    broken.write_text(json.dumps(value))
+    refused(cimplan("partition", "--profile", broken), "host.json", name)
+
+
+def test_a_profile_of_another_model_is_refused(cimplan, profile_file, tmp_path):
+    other = tmp_path / "other.onnx"
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "other",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3])],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), other)
+    refused(cimplan("partition", other, "--profile", profile_file, "-o", tmp_path / "plan.json"), "SHA-256")
+    assert [path.name for path in tmp_path.iterdir()] == ["other.onnx"]
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"kind": "partition-plan"}', '"text"', "\xff"])
+def test_a_file_that_is_no_plan_is_refused(cimplan, tmp_path, content):
+    path = tmp_path / "plan.json"
+    path.write_bytes(content.encode("latin-1"))
+    refused(cimplan("export", path, "--to", "trace", "-o", tmp_path / "trace.json"), "plan.json")
+    assert [found.name for found in tmp_path.iterdir()] == ["plan.json"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("partition",), ("model", "profile")),
+        (("partition", "zoo:resnet19"), ("resnet18",)),
+        (("partition", "zoo:resnet18?form=int4"), ("form",)),
+        (("partition", "zoo:opt_13b"), ("weight", "compile")),
+        (("inspect", "zoo:resnet18", "--hardware", "rram-25"), ("rram-256",)),
+        (("partition", "x.onnx", "--mvm-latency", "50"), ("unit",)),
+        (("partition", "x.onnx", "--fix", "conv1"), ("--fix",)),
+        (("partition", "x.onnx", "--shape", "image"), ("--shape",)),
+        (("partition", "x.onnx", "-o", "no/such/folder/plan.json"), ("folder",)),
+        (("zoo", "export", "nothing", "-o", "x.onnx"), ("nothing",)),
+    ],
+)
+def test_bad_usage_is_refused(cimplan, arguments, words, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    refused(cimplan(*arguments), *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [("partition", "--crossbars", "-1"), ("partition", "--wrong"), ("nonsense",)])
+def test_wrong_options_end_with_code_two(cimplan, arguments):
+    assert cimplan(*arguments).code == 2
+
+
+def test_unknown_methods_and_operators_get_a_suggestion(cimplan, profile_file):
+    refused(cimplan("partition", "--profile", profile_file, "--method", "exakt"), "exact")
+    refused(cimplan("partition", "--profile", profile_file, "--fix", "nothing=host"), "nothing")
+    refused(cimplan("compare", "--profile", profile_file, "--methods", "exact,nothing"), "nothing")
