@@ -1,0 +1,225 @@
+"""Verify the proof of a lower bound without the solver that found it.
+
+`cimplan.plan.certificate` says what a certificate claims. Everything here follows from that text alone: reachability
+says whether the cuts cut (`certificate_parts`); a branch and bound of its own (`block_search`) or sums say whether
+the tables of the blocks are complete; folding the tables gives the bound (`certificate_fold`). No solver is imported.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal
+
+from cimplan.cost.problem import HOST, Problem
+from cimplan.errors import InternalError
+from cimplan.plan.block_search import BlockProblem, Effort, OutOfEffortError, find_uncovered
+from cimplan.plan.certificate import Certificate, Front
+from cimplan.plan.certificate_fold import fold
+from cimplan.plan.certificate_parts import Parts, RefutedError
+
+DEFAULT_NODES = 200_000
+
+Verdict = Literal["verified", "incomplete", "refuted"]
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateReport:
+    """What became of a certificate.
+
+    Attributes
+    ----------
+    verdict : {"verified", "incomplete", "refuted"}
+        "verified": no schedule within the budget beats `Certificate.lower_bound`. "incomplete": nothing is wrong,
+        but not everything could be verified; `notes` says what is left. "refuted": a claim is false.
+    bound : int
+        Ticks that are proven by what was verified here; 0 where nothing is.
+    notes : tuple of str
+        What was verified and by what, or what is wrong.
+    nodes : int
+        Nodes that the searches took.
+    """
+
+    verdict: Verdict
+    bound: int
+    notes: tuple[str, ...]
+    nodes: int = 0
+
+    @property
+    def verified(self) -> bool:
+        """True if the whole claim is proven."""
+        return self.verdict == "verified"
+
+    def require(self) -> None:
+        """Let a certificate pass unless it is wrong.
+
+        Raises
+        ------
+        InternalError
+            If it is refuted.
+        """
+        if self.verdict == "refuted":
+            raise InternalError(
+                "the certificate of the lower bound is wrong",
+                why="; ".join(self.notes[:3]),
+                fix="This is a fault of the method that made it: please report it with the model and the command",
+            )
+
+
+def verify_certificate(problem: Problem, certificate: Certificate, *, nodes: int = DEFAULT_NODES) -> CertificateReport:
+    """Verify the proof of a lower bound.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem the bound is for.
+    certificate : Certificate
+        The proof.
+    nodes : int
+        Most nodes of all searches together: bounds the effort, the same on every machine.
+
+    Returns
+    -------
+    CertificateReport
+        The verdict, and what it rests on.
+    """
+    effort = Effort(nodes)
+    try:
+        verdict, bound, notes = _verify(problem, certificate, effort)
+    except RefutedError as refuted:
+        return CertificateReport("refuted", 0, (str(refuted),), nodes - effort.nodes)
+    return CertificateReport(verdict, bound, tuple(notes), nodes - effort.nodes)
+
+
+def _verify(problem: Problem, certificate: Certificate, effort: Effort) -> tuple[Verdict, int, list[str]]:
+    parts = Parts(problem, certificate)
+    count: Counter[str] = Counter()
+    unknown = []
+    for number, block in enumerate(certificate.blocks):
+        try:
+            _require_block(parts, number, effort)
+        except OutOfEffortError:
+            unknown.append(number)
+        count[block.reason] += 1
+    if unknown:
+        return "incomplete", 0, [f"the tables of {len(unknown)} blocks need more search (first: block {unknown[0]})"]
+    try:
+        value = fold(parts, effort)
+    except OutOfEffortError:
+        return "incomplete", 0, ["the filler groups have too many choices"]
+    notes = [
+        f"{len(certificate.cuts)} cuts by reachability",
+        *(f"{count[reason]} blocks by {reason}" for reason in ("chain", "enumeration", "load") if count[reason]),
+    ]
+    claimed = certificate.lower_bound
+    if value is None:
+        return "verified", claimed, [*notes, f"folding gives at least {claimed}"]
+    if not certificate.exhausted:
+        raise RefutedError(f"folding the tables gives {value}, the lower bound claimed is {claimed}")
+    return "incomplete", value, [*notes, f"folding gives {value}; the search that closed {claimed} is not repeated"]
+
+
+def _require_block(parts: Parts, number: int, effort: Effort) -> None:
+    """Verify the table of a block."""
+    block = parts.certificate.blocks[number]
+    start, end = parts.boundary(number)
+    if block.reason == "chain":
+        if len(parts.members[number]) > (end is not None) or block.fronts:
+            raise RefutedError(f"block {number} is not a chain")
+        return
+    fronts = {(front.from_option, front.to_option) for front in block.fronts}
+    wanted = {(a, b) for a in parts.choices(start) for b in parts.choices(end)}
+    if len(fronts) != len(block.fronts) or fronts != wanted:
+        raise RefutedError(f"block {number} has not one front for each pair of options of its cuts")
+    # Choices that leave too little of the budget for the fewest crossbars of all others do not count.
+    most = parts.certificate.budget - sum(parts.least) + sum(parts.least[v] for v in parts.members[number])
+    for front in block.fronts:
+        where = f"block {number}, options {front.from_option} to {front.to_option}"
+        part = _part(parts, number, front)
+        if block.reason == "load":
+            _require_load(front, part, most, where)
+            continue
+        found = find_uncovered(part, front.points, most, effort)
+        if found is not None:
+            raise RefutedError(
+                f"{where}: no point covers a schedule of {found.crossbars} crossbars and {found.time} ticks, "
+                f"{found.host_time} of them on the host, after {found.lead}"
+            )
+
+
+def _part(parts: Parts, number: int, front: Front) -> BlockProblem:
+    """Return a block under fixed options of its boundary."""
+    start, end = parts.boundary(number)
+    members = parts.members[number]
+    position = {v: index for index, v in enumerate(members)}
+    options = [parts.problem.options[v] for v in members]
+    if end is not None:
+        options[position[end]] = (options[position[end]][front.to_option],)
+    edges, release = [], []
+    for edge in parts.problem.dependencies:
+        if edge.target not in position:
+            continue
+        if edge.source in position:
+            edges.append((position[edge.source], position[edge.target], edge.transfer))
+        elif edge.source == start:
+            place = parts.problem.options[start][front.from_option].place
+            release.append((position[edge.target], place, edge.transfer))
+    return BlockProblem(tuple(options), tuple(edges), tuple(release), end is not None)
+
+
+def _require_load(front: Front, part: BlockProblem, most: int, where: str) -> None:
+    """Verify a table whose points follow from sums."""
+    points = sorted(front.points)
+    if any(point.lead for point in points):
+        raise RefutedError(f"{where}: points that follow from sums have no lead")
+    loads = _least_loads(part, most)
+    if loads and (not points or loads[0][0] < points[0].crossbars):
+        raise RefutedError(f"{where}: no point covers a choice of {loads[0][0]} crossbars")
+    path = _shortest_longest_path(part)
+    for index, point in enumerate(points):
+        below = points[index + 1].crossbars if index + 1 < len(points) else most + 1
+        load = min((load for crossbars, load in loads if crossbars < below), default=None)
+        if load is not None and (load < point.host_time or max(load, path) < point.time):
+            raise RefutedError(
+                f"{where}: below {below} crossbars the host may work only {load} ticks and the longest path be "
+                f"{path}, the point claims {point.host_time} and {point.time}"
+            )
+
+
+def _least_loads(part: BlockProblem, most: int) -> list[tuple[int, int]]:
+    """Return (crossbars, least sum of host durations): a knapsack over the operators, sorted, strictly falling."""
+    loads = [(0, 0)]
+    for options in part.options:
+        grown = sorted(
+            (crossbars + option.crossbars, load + (option.duration if option.place == HOST else 0))
+            for crossbars, load in loads
+            for option in options
+            if crossbars + option.crossbars <= most
+        )
+        loads = []
+        for crossbars, load in grown:
+            if not loads or load < loads[-1][1]:
+                loads.append((crossbars, load))
+    return loads
+
+
+def _shortest_longest_path(part: BlockProblem) -> int:
+    """Return the longest path when each operator has, for each of its options, the best choices before it."""
+    before: list[list[tuple[int, int]]] = [[] for _ in part.options]
+    for source, target, transfer in part.edges:
+        before[target].append((source, transfer))
+    finish: list[list[int]] = []
+    for v, options in enumerate(part.options):
+        found = []
+        for option in options:
+            start = max(
+                (transfer for u, place, transfer in part.release if u == v and place != option.place), default=0
+            )
+            for u, transfer in before[v]:
+                earlier = zip(finish[u], part.options[u], strict=True)
+                start = max(start, min(f + (transfer if o.place != option.place else 0) for f, o in earlier))
+            if part.has_end and v == len(part.options) - 1:
+                start = max([start, *(min(ends) for ends in finish)])
+            found.append(start + option.duration)
+        finish.append(found)
+    return max((min(ends) for ends in finish), default=0)

@@ -1,0 +1,240 @@
+"""Fold the tables of a certificate into a lower bound, as `cimplan.plan.certificate` describes it.
+
+Labels that cannot end below the claimed bound are dropped on the way: the question is only whether any can.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import product
+
+from cimplan.cost.problem import HOST, Option
+from cimplan.plan.block_search import Effort
+from cimplan.plan.certificate import Point
+from cimplan.plan.certificate_parts import Group, Parts
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Label:
+    """What is known after some blocks, apart from the option of the last cut.
+
+    Attributes
+    ----------
+    crossbars : int
+        Taken so far.
+    time : int
+        Finish of the last cut (t).
+    host_free : int
+        Earliest time at which a host that never pauses has also done all filler work released so far (e).
+    delayed : tuple of (int, int)
+        (ready, work) of filler work that cannot start before its ready time, sorted.
+    """
+
+    crossbars: int
+    time: int
+    host_free: int
+    delayed: tuple[tuple[int, int], ...] = ()
+
+
+def fold(parts: Parts, effort: Effort) -> int | None:
+    """Return the least value of a label below the claimed lower bound; None if there is none, so that it is proven.
+
+    Raises
+    ------
+    OutOfEffortError
+        If the filler groups have too many choices.
+    """
+    certificate = parts.certificate
+    claimed = certificate.lower_bound
+    spare, least_time, least_host = _ahead(parts)
+    start = sum(parts.least[v] for v in certificate.dropped)
+    labels: dict[int, list[Label]] = {-1: [Label(start, 0, 0)]}
+    pending: list[Group] = []
+    for number in range(len(certificate.blocks)):
+        for group in parts.groups:
+            if group.released == number:
+                pending.append(group)
+                labels = {
+                    option: undominated(_release(parts, group, number, option, some, effort))
+                    for option, some in labels.items()
+                }
+        flushed = bool(pending) and all(group.due <= number for group in pending)
+        end = parts.boundary(number)[1]
+        most = certificate.budget - spare[number + 1]
+        extended: dict[int, list[Label]] = {}
+        for from_option, to_option, points in parts.points(number):
+            end_option = None if end is None else parts.problem.options[end][to_option]
+            fresh = extended.setdefault(to_option, [])
+            for label in labels.get(from_option, ()):
+                for point in points:
+                    if label.crossbars + point.crossbars > most:
+                        continue
+                    new = _flushed(label, point, end_option) if flushed else _filled(label, point)
+                    reach = max(new.time + least_time[number + 1], new.host_free + least_host[number + 1])
+                    if reach < claimed:
+                        fresh.append(new)
+        labels = {option: undominated(some) for option, some in extended.items()}
+        if flushed:
+            pending = []
+    return min((label.host_free for some in labels.values() for label in some), default=None)
+
+
+def _ahead(parts: Parts) -> tuple[list[int], list[int], list[int]]:
+    """Return, from each block on: the fewest crossbars, the least time, and the least host time still to come."""
+    blocks = len(parts.certificate.blocks)
+    spare, time, host = [0] * (blocks + 1), [0] * (blocks + 1), [0] * (blocks + 1)
+    for number in reversed(range(blocks)):
+        spare[number] = spare[number + 1] + sum(parts.least[v] for v in parts.members[number])
+        spare[number] += sum(
+            parts.least[v] for group in parts.groups if group.released == number for v in group.operators
+        )
+        points = [point for _, _, some in parts.points(number) for point in some]
+        time[number] = time[number + 1] + min((point.time for point in points), default=0)
+        host[number] = host[number + 1] + min((point.host_time for point in points), default=0)
+    return spare, time, host
+
+
+def _release(
+    parts: Parts, group: Group, number: int, cut_option: int, labels: list[Label], effort: Effort
+) -> Iterable[Label]:
+    """Yield the labels after every choice of options of a filler group."""
+    cut = parts.boundary(number)[0]
+    place = "" if cut is None else parts.problem.options[cut][cut_option].place
+    if group.delayed:
+        ways = _delayed_ways(parts, group, cut, place, effort)
+    else:
+        ways = [(crossbars, work, 0, 0) for crossbars, work in _plain_ways(parts, group)]
+    for label in labels:
+        for crossbars, work, lead, late in ways:
+            delayed = label.delayed
+            if late:
+                delayed = tuple(sorted((*delayed, (label.time + lead, late))))
+            yield Label(label.crossbars + crossbars, label.time, label.host_free + work, delayed)
+
+
+def _plain_ways(parts: Parts, group: Group) -> list[tuple[int, int]]:
+    """Return the undominated (crossbars, host work) of a group."""
+    ways = [(0, 0)]
+    for v in group.operators:
+        grown = sorted(
+            (crossbars + option.crossbars, work + _on_host(option))
+            for crossbars, work in ways
+            for option in parts.problem.options[v]
+            if crossbars + option.crossbars <= parts.certificate.budget
+        )
+        ways = []
+        for crossbars, work in grown:
+            if not ways or work < ways[-1][1]:
+                ways.append((crossbars, work))
+    return ways
+
+
+def _delayed_ways(
+    parts: Parts, group: Group, cut: int | None, place: str, effort: Effort
+) -> list[tuple[int, int, int, int]]:
+    """Return (crossbars, host work, lead, late work) for every choice of a group's options."""
+    members = set(group.operators)
+    before = {
+        v: [(u, t) for u in group.operators if u in members and (t := parts.transfer(u, v)) is not None]
+        for v in group.operators
+    }
+    ways = set()
+    for chosen in product(*(parts.problem.options[v] for v in group.operators)):
+        effort.spend()
+        option = dict(zip(group.operators, chosen, strict=True))
+        lead: dict[int, int] = {}
+        for v in group.operators:
+            delay = parts.transfer(cut, v)
+            lead[v] = delay if delay is not None and option[v].place != place else 0
+            for u, transfer in before[v]:
+                outside = 0 if option[u].place == HOST else option[u].duration
+                moved = transfer if option[u].place != option[v].place else 0
+                lead[v] = max(lead[v], lead[u] + outside + moved)
+        best = (0, 0, 0)
+        for least in sorted({lead[v] for v in group.operators if option[v].place == HOST and lead[v] > 0}):
+            late = sum(_on_host(option[v]) for v in group.operators if lead[v] >= least)
+            if least * late > best[0]:
+                best = (least * late, least, late)
+        crossbars = sum(some.crossbars for some in chosen)
+        ways.add((crossbars, sum(map(_on_host, chosen)), best[1], best[2]))
+    return sorted(ways)
+
+
+def _filled(label: Label, point: Point) -> Label:
+    """Extend a label by a block in which pending work fills the host's idle time."""
+    time = label.time + point.time
+    begin = label.time + point.lead
+    free = max(time, label.host_free + point.host_time)
+    for ready, late in _late(label):
+        free = max(free, min(time, ready) + late, min(begin, ready) + point.host_time + late)
+    delayed = tuple(pair for pair in label.delayed if pair[0] > time)
+    return Label(label.crossbars + point.crossbars, time, free, delayed)
+
+
+def _flushed(label: Label, point: Point, end: Option | None) -> Label:
+    """Extend a label by a block before whose end all pending work is done."""
+    duration = 0 if end is None else end.duration
+    before_end = point.host_time - (0 if end is None else _on_host(end))
+    begin = label.time + point.lead
+    start = max(label.time + point.time - duration, label.host_free + before_end)
+    for ready, late in _late(label):
+        start = max(start, ready + late, min(begin, ready) + before_end + late)
+    return Label(label.crossbars + point.crossbars, start + duration, start + duration)
+
+
+def _late(label: Label) -> list[tuple[int, int]]:
+    """Return (ready, sum of the work of all pairs that are not ready earlier) for each pair."""
+    return [(ready, sum(work for other, work in label.delayed if other >= ready)) for ready, _ in label.delayed]
+
+
+def _on_host(option: Option) -> int:
+    return option.duration if option.place == HOST else 0
+
+
+def undominated(labels: Iterable[Label]) -> list[Label]:
+    """Return the labels that no other one matches or beats in everything."""
+    listed = sorted(set(labels))
+    plain = _undominated_plain([label for label in listed if not label.delayed])
+    kept: list[Label] = []
+    for label in listed:
+        if label.delayed and not any(_dominates(other, label) for other in (*plain, *kept)):
+            kept.append(label)
+    return plain + kept
+
+
+def _dominates(small: Label, large: Label) -> bool:
+    """Tell whether one label is not larger in anything; pairs are matched from the latest on."""
+    return (
+        small.crossbars <= large.crossbars
+        and small.time <= large.time
+        and small.host_free <= large.host_free
+        and len(small.delayed) <= len(large.delayed)
+        and all(
+            a[0] <= b[0] and a[1] <= b[1]
+            for a, b in zip(reversed(small.delayed), reversed(large.delayed), strict=False)
+        )
+    )
+
+
+def _undominated_plain(labels: list[Label]) -> list[Label]:
+    """Return the undominated of sorted labels without delayed work, in one sweep.
+
+    Sorted by crossbars, a label only has to be compared with the (time, host_free) staircase of those before it.
+    """
+    kept: list[Label] = []
+    times: list[int] = []
+    frees: list[int] = []
+    for label in labels:
+        position = bisect_right(times, label.time)
+        if position and frees[position - 1] <= label.host_free:
+            continue
+        kept.append(label)
+        last = position
+        while last < len(times) and frees[last] >= label.host_free:
+            last += 1
+        first = position - 1 if position and times[position - 1] == label.time else position
+        times[first:last] = [label.time]
+        frees[first:last] = [label.host_free]
+    return kept

@@ -1,0 +1,137 @@
+"""The parts of a certificate beside its problem: blocks, boundaries, groups, and whether the cuts cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from cimplan.cost.problem import HOST, Problem
+from cimplan.plan.certificate import Certificate, FillerGroup, Point
+
+
+class RefutedError(Exception):
+    """A claim of the certificate is false; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A filler group: its operators, and the blocks that release it and by whose end it is due."""
+
+    operators: tuple[int, ...]
+    delayed: bool
+    released: int
+    due: int
+
+
+class Parts:
+    """A certificate read against its problem.
+
+    Raises
+    ------
+    RefutedError
+        If the parts do not belong to the problem, or some cut does not cut.
+    """
+
+    def __init__(self, problem: Problem, certificate: Certificate) -> None:
+        self.problem = problem
+        self.certificate = certificate
+        self._require_shape()
+        self.least = [min(option.crossbars for option in options) for options in problem.options]
+        self._after = _reachability(problem)
+        self._transfer = {(edge.source, edge.target): edge.transfer for edge in problem.dependencies}
+        self.members = self._blocks()
+        self.groups = [self._group(group) for group in certificate.fillers]
+
+    def _require_shape(self) -> None:
+        problem, certificate = self.problem, self.certificate
+        if problem.host_cores != 1:
+            raise RefutedError(f"certificates hold for one host core, the problem has {problem.host_cores}")
+        if certificate.budget < problem.budget:
+            raise RefutedError(f"it holds for {certificate.budget} crossbars, the problem has {problem.budget}")
+        fillers = [v for group in certificate.fillers for v in group.operators]
+        parts = (*certificate.cuts, *fillers, *certificate.dropped)
+        if len(set(parts)) != len(parts) or not all(0 <= v < len(problem) for v in parts):
+            raise RefutedError("cuts, fillers and dropped operators are not different operators of the problem")
+        if not all(group.operators for group in certificate.fillers):
+            raise RefutedError("a filler group is empty")
+        if len(certificate.blocks) != len(certificate.cuts) + 1:
+            raise RefutedError(f"{len(certificate.cuts)} cuts do not make {len(certificate.blocks)} blocks")
+
+    def _blocks(self) -> list[list[int]]:
+        """Return the operators of each block, ends included, after making sure that the cuts cut."""
+        cuts = self.certificate.cuts
+        left_out = {*self.certificate.dropped, *(v for group in self.certificate.fillers for v in group.operators)}
+        spine = [v for v in range(len(self.problem)) if v not in left_out]
+        for before, cut in pairwise(cuts):
+            if not self.precedes(before, cut):
+                raise RefutedError(f"the cuts {self.name(before)} and {self.name(cut)} are not in order")
+        for cut in cuts:
+            for v in spine:
+                if v != cut and not self.precedes(v, cut) and not self.precedes(cut, v):
+                    raise RefutedError(f"no path joins the cut {self.name(cut)} and {self.name(v)}")
+        members: list[list[int]] = [[] for _ in self.certificate.blocks]
+        number_of = {cut: number for number, cut in enumerate(cuts)}
+        for v in spine:
+            number = number_of[v] if v in number_of else self._cuts_before(v)
+            members[number].append(v)
+        return members
+
+    def _group(self, group: FillerGroup) -> Group:
+        cuts = self.certificate.cuts
+        due = next(
+            (number for number, cut in enumerate(cuts) if all(self.precedes(v, cut) for v in group.operators)),
+            len(cuts),
+        )
+        released = min(self._cuts_before(v) for v in group.operators)
+        return Group(tuple(sorted(group.operators)), group.delayed, released, due)
+
+    def _cuts_before(self, v: int) -> int:
+        """Return how many cuts precede an operator; they are the first ones, because each precedes the next."""
+        return sum(self.precedes(cut, v) for cut in self.certificate.cuts)
+
+    def precedes(self, u: int, v: int) -> bool:
+        """Tell whether a path leads from u to v."""
+        return bool(self._after[u] >> v & 1)
+
+    def name(self, v: int) -> str:
+        """Return an operator's name for a message."""
+        return repr(self.problem.names[v])
+
+    def transfer(self, u: int | None, v: int) -> int | None:
+        """Return the transfer of the dependency between two operators, None if there is none."""
+        return None if u is None else self._transfer.get((u, v))
+
+    def boundary(self, number: int) -> tuple[int | None, int | None]:
+        """Return start cut and end cut of a block."""
+        cuts = self.certificate.cuts
+        return (cuts[number - 1] if number else None), (cuts[number] if number < len(cuts) else None)
+
+    def choices(self, cut: int | None) -> Sequence[int]:
+        """Return the options of a cut, or -1 alone where there is no cut."""
+        return range(len(self.problem.options[cut])) if cut is not None else (-1,)
+
+    def points(self, number: int) -> list[tuple[int, int, tuple[Point, ...]]]:
+        """Return (option of the start cut, option of the end cut, points) of a block."""
+        block = self.certificate.blocks[number]
+        if block.reason != "chain":
+            return [(front.from_option, front.to_option, front.points) for front in block.fronts]
+        start, end = self.boundary(number)
+        if end is None:
+            return [(option, -1, (Point(0, 0, 0, 0),)) for option in self.choices(start)]
+        found: list[tuple[int, int, tuple[Point, ...]]] = []
+        for a in self.choices(start):
+            for b, option in enumerate(self.problem.options[end]):
+                moved = start is not None and self.problem.options[start][a].place != option.place
+                time = option.duration + ((self.transfer(start, end) or 0) if moved else 0)
+                host_time = option.duration if option.place == HOST else 0
+                found.append((a, b, (Point(option.crossbars, time, host_time, time - host_time),)))
+        return found
+
+
+def _reachability(problem: Problem) -> list[int]:
+    """Return for each operator the set of operators after it on a path, as bits."""
+    after = [0] * len(problem)
+    for edge in reversed(problem.dependencies):  # sorted by source: all edges of later operators come first
+        after[edge.source] |= after[edge.target] | 1 << edge.target
+    return after
