@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cost_cases import chip, save_graph, save_small_model
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, load, numpy_helper, save
 
 from cimplan.cost import host, profile
 from cimplan.cost.build import build_problem
@@ -226,6 +226,58 @@ def test_constants_made_by_operators_stay_operators(tmp_path):
     )
     found = profile.measure(save_graph(tmp_path / "m.onnx", graph), runs=2)
     assert found.total_ns > 0
+
+
+def test_initializers_listed_as_inputs_and_folded_away_are_no_inputs(tmp_path):
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [
+            helper.make_node("ConstantOfShape", ["shape"], ["w"]),
+            helper.make_node("Add", ["a", "w"], ["s"]),
+            helper.make_node("Relu", ["s"], ["y"]),
+        ],
+        "g",
+        [value("a", TensorProto.FLOAT, [8]), value("shape", TensorProto.INT64, [1])],
+        [value("y", TensorProto.FLOAT, [8])],
+        [numpy_helper.from_array(np.array([8], np.int64), "shape")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 9)])
+    model.ir_version = 3
+    save(model, tmp_path / "old.onnx")
+    found = profile.measure(tmp_path / "old.onnx", runs=1)
+    assert found.graph_record.inputs == ("a",)
+    assert {op.op_type for op in found.graph().operators} == {"Add", "Relu"}
+
+
+def test_external_weights_are_found_and_their_absence_explained(tmp_path):
+    path = save_small_model(tmp_path / "m.onnx", channels=8)
+    save(load(path), path, save_as_external_data=True, location="w.data", size_threshold=0)
+    assert profile.measure(path, runs=1).total_ns > 0
+    (tmp_path / "w.data").unlink()
+    with pytest.raises(InputError, match=r"'w\.data' is not beside it"):
+        profile.measure(path, runs=1)
+
+
+def test_external_weights_outside_the_models_folder_are_never_opened(tmp_path):
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    path = save_small_model(folder / "m.onnx", channels=8)
+    save(load(path), path, save_as_external_data=True, location="w.data", size_threshold=0)
+    (folder / "w.data").rename(tmp_path / "w.data")
+    model = load(path, load_external_data=False)
+    for tensor in model.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = "../w.data"
+    save(model, path)
+    with pytest.raises(InputError, match="outside the model's folder"):
+        profile.measure(path, runs=1)
+
+
+def test_a_large_graph_is_saved_with_its_weights_beside_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(profile, "_EXTERNAL_FROM_BYTES", 1)
+    path = save_small_model(tmp_path / "m.onnx", channels=16)
+    assert profile.measure(path, runs=1).graph_record.operators
 
 
 def test_the_cache_measures_once_and_again_when_damaged(tmp_path, monkeypatch):

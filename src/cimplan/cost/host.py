@@ -140,7 +140,7 @@ def open_session(
             options.add_session_config_entry(
                 "session.optimized_model_external_initializers_file_name", f"{save_to.name}.data"
             )
-            options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "1024")
+            options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "0")
     if profile_to is not None:
         options.enable_profiling = True
         options.profile_file_prefix = str(profile_to)

@@ -210,7 +210,9 @@ class _Prepared:
 def _prepare(path: Path, folder: Path, threads: int, shapes: Mapping[str, tuple[int, ...]], seed: int) -> _Prepared:
     from cimplan.cost import host
 
-    external = _model_bytes(path) >= _EXTERNAL_FROM_BYTES
+    size, beside = _weights(path)
+    # A model that keeps weights beside itself must have all of them beside the saved graph too.
+    external = beside or size >= _EXTERNAL_FROM_BYTES
     saved = folder / "optimised.onnx"
     sizes: dict[str, int] = {}
     if shapes:
@@ -220,19 +222,33 @@ def _prepare(path: Path, folder: Path, threads: int, shapes: Mapping[str, tuple[
     filling, feed = host.working_feed(original, shapes, seed, path.name)
     if not saved.is_file():
         raise InternalError("ONNX Runtime did not save the optimised graph", where=path.name)
-    return _Prepared(saved, original, _nodes(saved), filling, feed)
+    return _Prepared(saved, original, _nodes(saved, set(feed)), filling, feed)
 
 
-def _nodes(saved: Path) -> list[Node]:
-    import onnx
-
+def _nodes(saved: Path, fed: set[str]) -> list[Node]:
+    """Return the nodes of the optimised graph; its inputs are made those of the model."""
     from cimplan.cost.host import Node
+    from cimplan.graph.skim import read_skeleton
 
-    graph = onnx.load(saved, load_external_data=False).graph
+    graph = read_skeleton(saved).graph
+    initializers = {tensor.name for tensor in graph.initializer}
+    if {value.name for value in graph.input} - initializers - fed:
+        _drop_inputs(saved, initializers | fed)
     return [
         Node(node.name, node.op_type, tuple(filter(None, node.input)), tuple(filter(None, node.output)))
         for node in graph.node
     ]
+
+
+def _drop_inputs(saved: Path, known: set[str]) -> None:
+    """Drop inputs without a value: initializers that the model lists as inputs, which ONNX Runtime folded away."""
+    import onnx
+
+    model = onnx.load(saved, load_external_data=False)
+    kept = [value for value in model.graph.input if value.name in known]
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    onnx.save(model, saved)
 
 
 def _read_graph(
@@ -402,8 +418,8 @@ def _hash(path: Path) -> str:
         raise InputError("cannot read the model", where=str(path), why=str(error.strerror)) from error
 
 
-def _model_bytes(path: Path) -> int:
-    """Check a model before ONNX Runtime opens it, and return its size with its external data.
+def _weights(path: Path) -> tuple[int, bool]:
+    """Check a model before ONNX Runtime opens it; return its size with external data, and whether it has such data.
 
     ONNX Runtime would open any file a model names as external data; the check keeps that to the model's folder.
     """
@@ -417,9 +433,18 @@ def _model_bytes(path: Path) -> int:
     locations: set[str] = {
         entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"
     }
-    beside = (path.parent / location for location in locations)
-    own: int = path.stat().st_size
-    return own + sum(data.stat().st_size for data in beside if data.is_file())
+    size: int = path.stat().st_size
+    for location in sorted(locations):
+        data = path.parent / location
+        if not data.is_file():
+            raise InputError(
+                "the model's weights are missing, and running it needs them",
+                where=path.name,
+                why=f"its external data file {location!r} is not beside it",
+                fix="Put the file there; a model without weights can be inspected and compiled, not profiled",
+            )
+        size += data.stat().st_size
+    return size, bool(locations)
 
 
 __all__ = [
