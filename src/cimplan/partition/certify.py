@@ -1,0 +1,27 @@
+"""The proof of a fold, in the form that the checker verifies."""
+
+from __future__ import annotations
+
+from cimplan.partition.fold import keeps_lead
+from cimplan.partition.tables import Tables
+from cimplan.plan.certificate import Block, Certificate, FillerGroup, Front, Point
+
+
+def certify(tables: Tables, bound: int, budget: int) -> Certificate:
+    """Write down the spine, the fillers, and the trade-offs of every block."""
+    spine = tables.spine
+    blocks = []
+    for k, interior in enumerate(spine.interiors):
+        if not interior:
+            blocks.append(Block("chain"))
+            continue
+        fronts = tuple(
+            Front(q, to, tuple(Point(way.crossbars, way.time, way.host_time, way.lead) for way in some))
+            for q, ways in sorted(tables.ways[k].items())
+            for to, some in sorted(ways.items())
+        )
+        blocks.append(Block("enumeration", fronts))
+    groups = tuple(
+        FillerGroup(group.operators, tables.delayed and keeps_lead(tables.network, group)) for group in spine.groups
+    )
+    return Certificate(bound, budget, spine.cuts, tuple(blocks), groups)

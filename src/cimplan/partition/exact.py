@@ -1,0 +1,207 @@
+"""The exact method: cut the network into blocks, enumerate what each can do, fold, and prove.
+
+The steps, each in a module of its own:
+
+1. `spine`: cuts, the blocks between them, and fillers beside them.
+2. `block`: all trade-offs of each block by dynamic programming.
+3. `tables`, `fold`: (min,+) over the crossbars; a lower bound, and the choices that reach it.
+4. `realise`: the schedule of these choices. Where it meets the bound, it is proven optimal.
+5. Otherwise the bound is tightened: first by the leads of fillers, then by search.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from cimplan.cost.problem import Problem
+from cimplan.partition import bounds, cpsat
+from cimplan.partition.block import TooWideError, Ways
+from cimplan.partition.certify import certify
+from cimplan.partition.fold import Folded, fold
+from cimplan.partition.infeasible import refuse_infeasible
+from cimplan.partition.progress import Progress, ProgressCallback
+from cimplan.partition.realise import apply_ways, decisions, realise
+from cimplan.partition.spine import find_spine
+from cimplan.partition.structure import Network
+from cimplan.partition.tables import Remaining, Tables, remaining, tabulate
+from cimplan.partition.timing import least_choices, list_schedule, retimed
+from cimplan.plan.certificate import Certificate
+from cimplan.plan.schedule import Schedule, Solution
+
+METHOD = "exact"
+
+_REALISED = 40
+"""Ways through the blocks that are turned into schedules, best bound first."""
+
+
+def solve(
+    problem: Problem,
+    *,
+    time_limit_s: float | None = None,
+    seed: int = 0,
+    warm_start: Schedule | None = None,
+    progress: ProgressCallback | None = None,
+    curve: bool = False,
+) -> Solution:
+    """Partition a network to proven optimality.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    time_limit_s : float, optional
+        Wall seconds; the best schedule and bound by then are returned.
+    seed : int
+        Of the search that closes what decomposition leaves open.
+    warm_start : Schedule, optional
+        A feasible schedule to begin with; the answer is never worse.
+    progress : callable, optional
+        Told of every better schedule and bound.
+    curve : bool
+        Whether to compute the optimum of every smaller and larger budget too.
+
+    Returns
+    -------
+    Solution
+        "optimal" when the bound meets the makespan, otherwise "feasible".
+
+    Raises
+    ------
+    NoAnswerError
+        If no choice of options fits the budget.
+    """
+    refuse_infeasible(problem)
+    attempt = _Attempt(problem, progress)
+    attempt.offer(list_schedule(problem, least_choices(problem)), "first schedule")
+    if warm_start is not None:
+        attempt.offer(retimed(problem, warm_start.chosen, warm_start.start), "warm start")
+    attempt.raise_bound(bounds.lower_bound(problem), None, "elementary bounds")
+    if problem.host_cores == 1:
+        _decompose(attempt)
+    if not attempt.closed:
+        _search(attempt, time_limit_s, seed)
+    return attempt.solution()
+
+
+@dataclass
+class _Attempt:
+    """The best schedule and bound so far."""
+
+    problem: Problem
+    progress: ProgressCallback | None
+    began: float = field(default_factory=time.perf_counter)
+    schedule: Schedule | None = None
+    makespan: int = 2**62
+    bound: int = 0
+    certificate: Certificate | None = None
+    statistics: dict[str, int | float | str] = field(default_factory=dict)
+
+    @property
+    def closed(self) -> bool:
+        return self.bound >= self.makespan
+
+    def elapsed(self) -> float:
+        return time.perf_counter() - self.began
+
+    def offer(self, schedule: Schedule, phase: str) -> None:
+        """Take a schedule if it is better."""
+        makespan = schedule.makespan(self.problem)
+        if makespan < self.makespan:
+            self.schedule, self.makespan = schedule, makespan
+            self._report(phase)
+
+    def raise_bound(self, bound: int, certificate: Certificate | None, phase: str) -> None:
+        """Take a bound if it is better."""
+        if bound > self.bound or (bound == self.bound and self.certificate is None):
+            self.bound, self.certificate = bound, certificate
+            self.statistics["proof"] = phase
+            self._report(phase)
+
+    def _report(self, phase: str) -> None:
+        if self.progress is not None:
+            known = None if self.schedule is None else self.makespan
+            self.progress(Progress(self.elapsed(), known, min(self.bound, self.makespan), phase))
+
+    def solution(self) -> Solution:
+        return Solution(
+            method=METHOD,
+            status="optimal" if self.closed else "feasible",
+            schedule=self.schedule,
+            lower_bound=min(self.bound, self.makespan),
+            certificate=self.certificate,
+            solve_s=self.elapsed(),
+            statistics=self.statistics,
+        )
+
+
+def _decompose(attempt: _Attempt) -> None:
+    """Bound the makespan by blocks, and try the choices that reach the bound."""
+    problem = attempt.problem
+    network = Network(problem)
+    spine = find_spine(network)
+    attempt.statistics |= {"cuts": len(spine.cuts), "fillers": spine.fillers().bit_count()}
+    if spine.oversized:
+        return
+    memory: dict[object, Ways] = {}
+    for delayed in (False, True):
+        try:
+            tables = tabulate(network, spine, delayed=delayed, memory=memory)
+        except TooWideError:
+            return
+        rest = remaining(tables)
+        if not delayed:
+            for heavy in (False, True):
+                attempt.offer(_descend(tables, rest, problem.budget, heavy), "blocks")
+        folded = fold(tables, problem.budget, rest, attempt.makespan)
+        attempt.statistics["labels"] = attempt.statistics.get("labels", 0) + folded.count  # type: ignore[operator]
+        _try(attempt, tables, folded)
+        bound = min(folded.bound, attempt.makespan)
+        attempt.raise_bound(bound, certify(tables, bound, problem.budget), "blocks with leads" if delayed else "blocks")
+        if attempt.closed or not spine.groups:
+            return
+
+
+def _try(attempt: _Attempt, tables: Tables, folded: Folded) -> None:
+    """Turn the most promising ways through the blocks into schedules."""
+    for label in folded.labels[:_REALISED]:
+        if label.busy >= attempt.makespan:
+            return
+        attempt.offer(realise(tables, *decisions(tables, label)), "blocks")
+
+
+def _descend(tables: Tables, rest: Remaining, budget: int, heavy: bool) -> Schedule:
+    """Return the schedule of the choices that are best for the load (or else for the path) alone."""
+    from cimplan.partition.tables import group_trade_offs
+
+    chosen = [0] * len(tables.network.problem)
+    ways = []
+    option, left = -1, budget
+    for k in range(len(tables.blocks)):
+        after = rest.load[k + 1] if heavy else rest.path[k + 1]
+        best = None
+        for c, work, choices in group_trade_offs(tables, k) or [(0, 0, ())]:
+            for to, some in tables.ways[k][option].items():
+                for way in some:
+                    ticks = (work + way.host_time) if heavy else way.time
+                    total = ticks + after[to].at_one(left - c - way.crossbars)
+                    key = (total, way.time + work, c + way.crossbars)
+                    if best is None or key < best[0]:
+                        best = (key, to, way, choices)
+        if best is None:
+            raise RuntimeError
+        (_, _, crossbars), option, way, choices = best
+        left -= crossbars
+        ways.append(way)
+        for v, o in choices:
+            chosen[v] = o
+    return realise(tables, *apply_ways(tables, ways, chosen))
+
+
+def _search(attempt: _Attempt, time_limit_s: float | None, seed: int) -> None:
+    """Close the gap with the plain constraint model."""
+    left = None if time_limit_s is None else max(0.0, time_limit_s - attempt.elapsed())
+    found = cpsat.solve(attempt.problem, time_limit_s=left, seed=seed, warm_start=attempt.schedule)
+    if found.schedule is not None:
+        attempt.offer(found.schedule, "search")
+    attempt.raise_bound(found.lower_bound, attempt.certificate, "search")

@@ -1,0 +1,132 @@
+"""From a way through the blocks to a schedule of the whole network, fillers included."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+from cimplan.cost.problem import HOST
+from cimplan.partition.block import Way
+from cimplan.partition.fold import Label
+from cimplan.partition.structure import Network
+from cimplan.partition.tables import Tables
+from cimplan.partition.timing import in_order, list_schedule, picked_options, tails
+from cimplan.plan.schedule import Schedule
+
+
+def decisions(tables: Tables, label: Label) -> tuple[tuple[int, ...], list[int]]:
+    """Return the options that a label of the last block chose, and the order of the spine it implies."""
+    ways: list[Way] = []
+    chosen = [0] * len(tables.network.problem)
+    link = label.link
+    while link is not None:
+        earlier, way, choices = link
+        if way is not None:
+            ways.append(way)
+        for v, o in choices:
+            chosen[v] = o
+        link = earlier.link
+    return apply_ways(tables, ways[::-1], chosen)
+
+
+def apply_ways(tables: Tables, ways: Sequence[Way], chosen: list[int]) -> tuple[tuple[int, ...], list[int]]:
+    """Fill in the options that the ways of all blocks chose; return them and the order of the spine."""
+    order: list[int] = []
+    for block, way in zip(tables.blocks, ways, strict=True):
+        names = block.operators()
+        steps = []
+        trail = way.trail
+        while trail is not None:
+            trail, position, o = trail
+            chosen[names[position]] = o
+            steps.append(names[position])
+        order += reversed(steps)
+    return tuple(chosen), order
+
+
+def realise(tables: Tables, chosen: Sequence[int], order: Sequence[int]) -> Schedule:
+    """Return the best of some schedules with given options, the spine in a given order.
+
+    Parameters
+    ----------
+    tables : Tables
+        The spine and its fillers.
+    chosen : sequence of int
+        Option of each operator.
+    order : sequence of int
+        The spine's operators.
+    """
+    problem = tables.network.problem
+    if not tables.spine.groups:
+        return in_order(problem, chosen, order)
+    candidates = [with_fillers(tables.network, chosen, order, patient) for patient in (True, False)]
+    candidates.append(list_schedule(problem, chosen))
+    return min(candidates, key=lambda schedule: schedule.makespan(problem))
+
+
+def with_fillers(network: Network, chosen: Sequence[int], order: Sequence[int], patient: bool) -> Schedule:
+    """Let fillers run while the host waits for the next operator of the spine.
+
+    Parameters
+    ----------
+    network : Network
+        The network; the host has one core.
+    chosen : sequence of int
+        Option of each operator.
+    order : sequence of int
+        Operators whose order is given; all others are fillers.
+    patient : bool
+        Whether a filler may only run if it ends before the spine's next operator can start.
+    """
+    problem = network.problem
+    picked = picked_options(problem, chosen)
+    tail = tails(problem, chosen)
+    rank = {v: i for i, v in enumerate(order)}
+    start = [0] * len(picked)
+    ready = [0] * len(picked)
+    waiting = [len(some) for some in network.before]
+
+    def finish(v: int) -> list[int]:
+        """Hand on the finish of an operator; return the operators that wait for nothing else."""
+        freed = []
+        for w, transfer in network.after[v]:
+            moved = transfer if picked[v].place != picked[w].place else 0
+            ready[w] = max(ready[w], start[v] + picked[v].duration + moved)
+            waiting[w] -= 1
+            if waiting[w] == 0:
+                freed.append(w)
+        return freed
+
+    spine: list[tuple[int, int]] = []
+    fillers: set[int] = set()
+    stack = [v for v, count in enumerate(waiting) if count == 0]
+    free = 0
+    while True:
+        while stack:  # operators whose inputs are scheduled; without the host they just run
+            v = stack.pop()
+            if picked[v].place == HOST and picked[v].duration > 0:
+                if v in rank:
+                    heapq.heappush(spine, (rank[v], v))
+                else:
+                    fillers.add(v)
+                continue
+            start[v] = ready[v]
+            stack += finish(v)
+        if not spine and not fillers:
+            return Schedule(tuple(chosen), tuple(start))
+        following = spine[0][1] if spine else None
+        wanted = None if following is None else max(free, ready[following])
+        best: tuple[int, int, int] | None = None
+        for v in fillers:
+            begin = max(free, ready[v])
+            if wanted is None or (begin + picked[v].duration <= wanted if patient else begin < wanted):
+                candidate = (begin, -(picked[v].duration if patient else tail[v]), v)
+                best = candidate if best is None or candidate < best else best
+        if best is not None:
+            v = best[2]
+            fillers.discard(v)
+        else:
+            _, v = heapq.heappop(spine)
+        start[v] = max(free, ready[v])
+        free = start[v] + picked[v].duration
+        stack += finish(v)
