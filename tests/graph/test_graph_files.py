@@ -145,6 +145,19 @@ def test_external_data_need_not_even_exist(tmp_path: Path) -> None:
     assert graph.operators[0].work == MatrixWork(64, 64, 3)
 
 
+def test_small_external_tensors_that_decide_shapes_are_read(tmp_path: Path) -> None:
+    net = gemm_with_large_weight(64)
+    onnx.save(net, tmp_path / "net.onnx", save_as_external_data=True, location="data.bin", size_threshold=0)
+    assert not onnx.load(tmp_path / "net.onnx", load_external_data=False).graph.initializer[1].raw_data
+    assert read_graph(tmp_path / "net.onnx").tensors["y"].shape == (3 * 64,)
+    (tmp_path / "data.bin").write_bytes(b"short")
+    with pytest.raises(InputError, match="'y' is unknown"):
+        read_graph(tmp_path / "net.onnx")
+    (tmp_path / "data.bin").unlink()
+    with pytest.raises(InputError, match="'y' is unknown"):
+        read_graph(tmp_path / "net.onnx")
+
+
 @pytest.mark.parametrize(
     ("location", "message"),
     [

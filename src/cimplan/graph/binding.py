@@ -168,11 +168,13 @@ def _unresolved_error(
             missing.append(f"the shape of the input {name!r}")
             options.append(f"--shape {name}=1,3,224,224")
             continue
-        parts = []
-        for axis, (dim, size) in enumerate(zip(dims, resolved, strict=True)):
-            if size is None:
-                parts.append(f"dimension {axis} ({dim})" if dim else f"dimension {axis} (unnamed)")
-        missing.append(f"{' and '.join(parts)} of the input {name!r} {_written(dims)}")
+        parts = [
+            f"{axis} ({dim or 'unnamed'})"
+            for axis, (dim, size) in enumerate(zip(dims, resolved, strict=True))
+            if size is None
+        ]
+        listed = f"{', '.join(parts[:-1])} and {parts[-1]}" if parts[1:] else parts[0]
+        missing.append(f"dimension{'s' if parts[1:] else ''} {listed} of the input {name!r} {_written(dims)}")
         # An example only: images where there are four dimensions, else sequences.
         usual = 224 if len(dims) == 4 else 128
         example = [1 if size is None and axis == 0 else size or usual for axis, size in enumerate(resolved)]
@@ -180,6 +182,6 @@ def _unresolved_error(
     return InputError(
         f"the model does not fix {'; '.join(missing)}",
         where=where,
-        why="sizes are never guessed",
+        why="Sizes are never guessed",
         fix=f"Set every size, for example {' '.join(options)}",
     )

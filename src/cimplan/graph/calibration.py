@@ -125,10 +125,11 @@ def _arrays(path: Path, inputs: Mapping[str, TensorType]) -> dict[str, np.ndarra
     import zipfile
 
     try:
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files}
-        array = np.load(path, allow_pickle=False)
+        with path.open("rb") as stream:
+            if path.suffix == ".npz":
+                with np.load(stream, allow_pickle=False) as archive:
+                    return {name: archive[name] for name in archive.files}
+            array = np.load(stream, allow_pickle=False)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise InputError("is not a NumPy file of numbers", where=str(path), why=str(error)[:200], fix=_FIX) from error
     if len(inputs) != 1:

@@ -1,15 +1,18 @@
-"""Weights that sit in files beside the model: their place is checked, their content never read."""
+"""Tensors that sit in files beside the model: their place is checked, and weights are never read."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cimplan.errors import InputError
+from cimplan.graph.folding import LARGEST_VALUE, small_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import numpy as np
     import onnx
 
 _FIX = "Save the model with its data file in the model's own folder"
@@ -50,6 +53,45 @@ def check_external_data(tensors: Iterable[onnx.TensorProto], model_path: Path) -
         if not _inside(location, model_path):
             raise InputError(f"external data outside the model's folder ({location!r})", where=where, fix=_FIX)
         checked.add(location)
+
+
+def small_external_value(tensor: onnx.TensorProto, model_path: Path) -> np.ndarray[Any, Any] | None:
+    """Read a tensor outside the model file that is small enough to decide a shape.
+
+    Asked for only where a shape depends on it, such as the target of a Reshape. Its place must have been checked.
+
+    Parameters
+    ----------
+    tensor : onnx.TensorProto
+        With its place in `external_data`.
+    model_path : Path
+        The model's file.
+
+    Returns
+    -------
+    array or None
+        None if it is large, absent or incomplete.
+    """
+    from onnx import TensorProto
+
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    if any(size < 0 for size in tensor.dims) or math.prod(tensor.dims) > LARGEST_VALUE:
+        return None
+    whole = TensorProto()
+    whole.CopyFrom(tensor)
+    whole.data_location = TensorProto.DEFAULT
+    whole.ClearField("external_data")
+    path = model_path.parent / entries.get("location", "")
+    try:
+        if not path.is_file():
+            return None
+        with path.open("rb") as stream:
+            stream.seek(int(entries.get("offset", "0")))
+            # No element is longer than 16 bytes; without a length the tensor runs to the end of the file.
+            whole.raw_data = stream.read(min(int(entries.get("length", "-1")) % (1 << 62), LARGEST_VALUE * 16))
+    except (OSError, ValueError, OverflowError):
+        return None
+    return small_value(whole)
 
 
 def _inside(location: str, model_path: Path) -> bool:

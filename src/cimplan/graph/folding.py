@@ -51,6 +51,8 @@ class KnownValues:
         Type of a tensor, None while it is unknown.
     opset : int
         Version of the default operator set.
+    external : callable
+        Reads a small tensor kept outside the model file, or gives None.
     """
 
     def __init__(
@@ -59,11 +61,13 @@ class KnownValues:
         producers: Mapping[str, onnx.NodeProto],
         type_of: Callable[[str], TensorType | None],
         opset: int,
+        external: Callable[[onnx.TensorProto], np.ndarray[Any, Any] | None] = lambda _: None,
     ) -> None:
         self._initializers = initializers
         self._producers = producers
         self._type_of = type_of
         self._opset = opset
+        self._external = external
         self._found: dict[str, np.ndarray[Any, Any] | None] = {}
 
     def get(self, name: str) -> np.ndarray[Any, Any] | None:
@@ -83,7 +87,8 @@ class KnownValues:
             raise _TooDeepError
         value: np.ndarray[Any, Any] | None = None
         if name in self._initializers:
-            value = small_value(self._initializers[name])
+            tensor = self._initializers[name]
+            value = self._external(tensor) if is_external(tensor) else small_value(tensor)
         elif name in self._producers:
             known = self._type_of(name)
             if known is None or math.prod(known.shape) <= LARGEST_VALUE:
@@ -123,13 +128,18 @@ class KnownValues:
         return np.array(source.shape[slice(start, end)], np.int64)
 
 
+def is_external(tensor: onnx.TensorProto) -> bool:
+    """Return whether a tensor's data are outside the model file."""
+    from onnx import TensorProto
+
+    return tensor.data_location == TensorProto.EXTERNAL
+
+
 def small_value(tensor: onnx.TensorProto) -> np.ndarray[Any, Any] | None:
     """Return a tensor's value if it is small and inside the model file."""
-    from onnx import TensorProto, numpy_helper
+    from onnx import numpy_helper
 
-    if tensor.data_location == TensorProto.EXTERNAL or any(size < 0 for size in tensor.dims):
-        return None
-    if math.prod(tensor.dims) > LARGEST_VALUE:
+    if is_external(tensor) or any(size < 0 for size in tensor.dims) or math.prod(tensor.dims) > LARGEST_VALUE:
         return None
     try:
         return np.asarray(numpy_helper.to_array(tensor))

@@ -37,6 +37,7 @@ def quantise(
 ) -> Calibration:
     """Quantise a float network to 8 bits: unsigned activations, signed weights, one scale per tensor, QDQ form.
 
+    Batch normalisations are folded into their convolutions first, as ONNX Runtime's own pre-processing does.
     The same input gives the same file. The source is not changed; the target is written whole or not at all.
 
     Parameters
@@ -69,8 +70,9 @@ def quantise(
     inputs = {name: TensorType(graph.tensors[name].dtype, graph.tensors[name].shape) for name in graph.inputs}
     data = calibration_from(calibration, inputs) if calibration is not None else random_calibration(inputs, seed)
     large = _weight_bytes(graph) > _ONE_PIECE_BYTES
+    fold = not large and any(operator.op_type == "BatchNormalization" for operator in graph.operators)
     with replacing(target) as temporary:
-        _run(source, temporary, data, large)
+        _run(source, temporary, data, large=large, fold=fold)
     return data
 
 
@@ -133,7 +135,7 @@ class _Samples:
         return len(self._samples)
 
 
-def _run(source: Path, target: Path, data: Calibration, large: bool) -> None:
+def _run(source: Path, target: Path, data: Calibration, *, large: bool, fold: bool) -> None:
     """Quantise into `target`, which exists and is the caller's to remove.
 
     The quantiser leaves files beside its input while it works, so it is given the model in a folder of its own.
@@ -153,8 +155,9 @@ def _run(source: Path, target: Path, data: Calibration, large: bool) -> None:
     try:
         with _quiet(), tempfile.TemporaryDirectory(prefix="cimplan-") as folder:
             written = Path(folder) / "quantised.onnx"
+            inside = _in_folder(source, Path(folder))
             quantize_static(
-                _in_folder(source, Path(folder)),
+                _folded(inside) if fold else inside,
                 written,
                 _Samples(data.samples),
                 quant_format=QuantFormat.QDQ,
@@ -189,6 +192,19 @@ def _in_folder(source: Path, folder: Path) -> Path:
     except OSError:  # file systems without links
         shutil.copyfile(source, inside)
     return inside
+
+
+def _folded(path: Path) -> Path:
+    """Let ONNX Runtime fold batch normalisations; its basic level keeps to standard operators."""
+    import onnxruntime
+
+    folded = path.with_name("folded.onnx")
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(folded)
+    options.log_severity_level = 4
+    onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return folded
 
 
 @contextlib.contextmanager

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cimplan.errors import InputError
 from cimplan.graph.binding import bind_inputs
-from cimplan.graph.external import check_external_data
+from cimplan.graph.external import check_external_data, small_external_value
 from cimplan.graph.lowering import lower
 from cimplan.graph.nodes import NodeView, RuleError, TensorType, captured_names, domain_of, dtype_name, words
 from cimplan.graph.operators import BITS_OF_DTYPE, Operator, OperatorGraph, Tensor
@@ -18,7 +18,10 @@ from cimplan.graph.skim import read_skeleton, without_weights
 from cimplan.graph.structure import a_cycle, topological_order, unique_names
 
 if TYPE_CHECKING:
+    import numpy as np
     import onnx
+
+    ExternalReader = Callable[[onnx.TensorProto], "np.ndarray[Any, Any] | None"]
 
 _NO_SHAPES: Mapping[str, tuple[int, ...]] = {}
 _NO_RECORD: Mapping[str, tuple[str, tuple[int, ...]]] = {}
@@ -40,7 +43,7 @@ def read_graph(
 
     Every node of the file is one operator, Constant nodes included; calls of functions the model itself defines are
     replaced by the functions' nodes. Weight data are never read, whatever the size of the file, and external data
-    files are never opened. The file is not changed.
+    files are opened only for a small tensor that decides a shape. The file is not changed.
 
     Parameters
     ----------
@@ -63,7 +66,9 @@ def read_graph(
     """
     model = read_skeleton(path)
     check_external_data(all_tensors(model.graph), path)
-    return _graph_from_skeleton(model, path.stem, str(path), shapes, recorded)
+    return _graph_from_skeleton(
+        model, path.stem, str(path), shapes, recorded, lambda tensor: small_external_value(tensor, path)
+    )
 
 
 def graph_from_model(
@@ -87,7 +92,7 @@ def graph_from_model(
         If the model is not well formed or leaves a shape open.
     """
     name = str(model.graph.name) or "model"
-    return _graph_from_skeleton(without_weights(model), name, name, shapes, recorded)
+    return _graph_from_skeleton(without_weights(model), name, name, shapes, recorded, lambda _: None)
 
 
 def _graph_from_skeleton(
@@ -96,12 +101,13 @@ def _graph_from_skeleton(
     where: str,
     shapes: Mapping[str, tuple[int, ...]],
     recorded: Mapping[str, tuple[str, tuple[int, ...]]],
+    external: ExternalReader,
 ) -> OperatorGraph:
     model = _inlined(model, where)
     # The protobuf library hands out bytes where a text field does not hold UTF-8.
     if not all(isinstance(text, str) for text in _texts(model)):
         raise InputError("is not an ONNX model", where=where, why="a name in it is not UTF-8 text", fix=_NOT_ONNX_FIX)
-    return _Reader(model, name, where).graph(shapes, recorded)
+    return _Reader(model, name, where).graph(shapes, recorded, external)
 
 
 def _texts(model: onnx.ModelProto) -> Iterator[object]:
@@ -239,7 +245,10 @@ class _Reader:
         return InputError(what, where=where, why=why, fix=_NOT_ONNX_FIX)
 
     def graph(
-        self, shapes: Mapping[str, tuple[int, ...]], recorded: Mapping[str, tuple[str, tuple[int, ...]]]
+        self,
+        shapes: Mapping[str, tuple[int, ...]],
+        recorded: Mapping[str, tuple[str, tuple[int, ...]]],
+        external: ExternalReader,
     ) -> OperatorGraph:
         """Return the operator graph."""
         known = {name: TensorType(dtype, tuple(shape)) for name, (dtype, shape) in recorded.items()}
@@ -256,6 +265,7 @@ class _Reader:
             self.opsets,
             needed,
             self.where,
+            external,
         ).run()
         constants = self._constants()
         operators = [

@@ -8,9 +8,9 @@ optimisers leave stale declarations behind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -51,6 +51,8 @@ class ShapeInference:
         Tensors that somebody reads. Others may stay without type.
     where : str
         The model, for errors.
+    external : callable
+        Reads a small tensor kept outside the model file, or gives None.
     """
 
     nodes: Sequence[onnx.NodeProto]
@@ -62,6 +64,7 @@ class ShapeInference:
     opsets: Mapping[str, int]
     needed: frozenset[str]
     where: str
+    external: Callable[[onnx.TensorProto], np.ndarray[Any, Any] | None] = lambda _: None
     _values: KnownValues = field(init=False)
     _imports: list[onnx.OperatorSetIdProto] = field(init=False)
     _consumers: dict[str, list[onnx.NodeProto]] = field(init=False)
@@ -70,7 +73,7 @@ class ShapeInference:
         from onnx import helper
 
         producers = {name: node for node in self.nodes for name in node.output if name}
-        self._values = KnownValues(self.initializers, producers, self.types.get, self.opsets.get("", 1))
+        self._values = KnownValues(self.initializers, producers, self.types.get, self.opsets.get("", 1), self.external)
         self._imports = [helper.make_opsetid(domain, version) for domain, version in self.opsets.items()]
         self._consumers = {}
         for node in self.nodes:
@@ -186,7 +189,9 @@ class ShapeInference:
         initializers = {tensor.name: tensor for tensor in body.initializer}
         names = [inside.name or inside.op_type for inside in body.node]
         needed = frozenset(value.name for value in body.output)
-        passed = ShapeInference(body.node, names, inner, initializers, {}, {}, self.opsets, needed, self.where)
+        passed = ShapeInference(
+            body.node, names, inner, initializers, {}, {}, self.opsets, needed, self.where, self.external
+        )
         try:
             found = passed.run()
         except InputError as error:

@@ -56,7 +56,7 @@ def a_cycle(successors: Sequence[Sequence[int]], order: Sequence[int]) -> list[i
             for follower in followers:
                 predecessor.setdefault(follower, node)
     # Every unfinished node has an unfinished predecessor, so walking back must meet itself.
-    node = next(iter(set(range(len(successors))) - done))
+    node = min(set(range(len(successors))) - done)
     trail: dict[int, int] = {}
     while node not in trail:
         trail[node] = len(trail)
