@@ -1,7 +1,8 @@
 """The plain constraint model: optional intervals on the host, no decomposition. A cross-check of the exact method.
 
 One start variable per operator, one literal per option, an optional interval per host option, no-overlap (cumulative
-for several cores) over these, the budget as a sum. All numbers are integers, so a proof of this model is a proof.
+for several cores) over these, the budget as a sum. It begins with the greedy baseline's schedule, which also bounds the
+horizon. All numbers are integers, so a proof of this model is a proof.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from typing import TYPE_CHECKING
 from cimplan.cost.problem import HOST, Problem
 from cimplan.errors import InternalError
 from cimplan.partition import bounds
+from cimplan.partition.baselines import greedy
 from cimplan.partition.infeasible import refuse_infeasible
 from cimplan.partition.progress import Progress, ProgressCallback, interruptible
-from cimplan.partition.timing import least_choices, list_schedule, retimed
+from cimplan.partition.timing import retimed
 from cimplan.plan.schedule import Schedule, Solution, Status
 
 if TYPE_CHECKING:
@@ -70,10 +72,10 @@ def solve(
 
     began = time.perf_counter()
     refuse_infeasible(problem)
-    known = [list_schedule(problem, least_choices(problem))]
+    incumbent = greedy.schedule(problem)
     if warm_start is not None:
-        known.insert(0, retimed(problem, warm_start.chosen, warm_start.start))
-    incumbent = min(known, key=lambda schedule: schedule.makespan(problem))
+        known = retimed(problem, warm_start.chosen, warm_start.start)
+        incumbent = min(known, incumbent, key=lambda schedule: schedule.makespan(problem))
     least = bounds.lower_bound(problem)
     most = incumbent.makespan(problem)
     if least == most:

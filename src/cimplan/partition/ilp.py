@@ -184,4 +184,5 @@ def _statistics(size: ModelSize, programme: Formulation, answer: Answer) -> dict
         "solver_status": answer.status,
         "nodes": answer.nodes,
         "stopped": answer.stopped,
+        "solver_bound_ticks": answer.bound * programme.model.unit if math.isfinite(answer.bound) else 0.0,
     }

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import datetime
 import importlib.util
-from collections.abc import Callable
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -134,9 +139,10 @@ def _mathopt(request: Request, name: str) -> Answer:
         hints.solution_hints.append(mathopt.SolutionHint(variable_values=values))
 
     # MathOpt cannot stop HiGHS, and stops SCIP only with complaints on the standard error.
-    outcome = interruptible(
-        lambda: mathopt.solve(model, solver, params=parameters, model_params=hints), lambda: None, patience_s=0.0
-    )
+    with _stray_output_to_stderr():
+        outcome = interruptible(
+            lambda: mathopt.solve(model, solver, params=parameters, model_params=hints), lambda: None, patience_s=0.0
+        )
     result = outcome.result
     if result is None:
         return Answer(None, float("-inf"), "abandoned", "interrupted")
@@ -149,6 +155,31 @@ def _mathopt(request: Request, name: str) -> Answer:
         stopped="interrupted" if outcome.interrupted else "proof" if proven else _limit(result.termination.limit),
         nodes=int(result.solve_stats.node_count),
     )
+
+
+@contextmanager
+def _stray_output_to_stderr() -> Iterator[None]:
+    """Keep what HiGHS prints past its own output switch away from the standard output, which may be read by a program.
+
+    Works on the process's file descriptors, so only in the main thread: others would get in each other's way.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    sys.stdout.flush()
+    try:
+        saved = os.dup(1)
+        os.dup2(2, 1)
+    except OSError:  # a process without these descriptors has nothing to protect
+        yield
+        return
+    try:
+        yield
+    finally:
+        with suppress(AttributeError, OSError, TypeError):  # the C library keeps its own buffer
+            ctypes.CDLL(None).fflush(None)
+        os.dup2(saved, 1)
+        os.close(saved)
 
 
 def _limit(limit: Any) -> Stopped:

@@ -54,6 +54,10 @@ class Neighbourhood:
             self._edges[edge.source].append((edge.target, edge.transfer))
             self._edges[edge.target].append((edge.source, edge.transfer))
 
+    def neighbours(self, v: int) -> tuple[int, ...]:
+        """Return the operators that share an edge with an operator."""
+        return tuple(u for u, _ in self._edges[v])
+
     def cost(self, chosen: Sequence[int], v: int, option: int) -> int:
         """Return the ticks of an operator under an option plus its transfers, its neighbours staying where they are."""
         options = self._problem.options

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import time
+from collections.abc import Iterator
 
 from cimplan.cost.problem import Problem
 from cimplan.partition.baselines.common import Neighbourhood, answer
@@ -12,6 +14,8 @@ from cimplan.partition.timing import least_choices, list_schedule
 from cimplan.plan.schedule import Schedule, Solution
 
 METHOD = "greedy"
+TIMED = 128
+"""Placements on the way that are timed at most, evenly spread and the last always."""
 
 
 def solve(
@@ -27,7 +31,7 @@ def solve(
 
     The gain of a move is the operator's time plus its transfers before and after, its neighbours staying where they
     are; the best gain per additional crossbar goes first (moves without additional crossbars before all others). The
-    fastest of all placements on the way, on the true clock, is the answer. The keyword arguments are those of every
+    fastest of the placements on the way, on the true clock, is the answer. The keyword arguments are those of every
     method; only the time limit matters here.
 
     Raises
@@ -37,28 +41,68 @@ def solve(
     """
     began = time.perf_counter()
     refuse_infeasible(problem)
+    deadline = None if time_limit_s is None else began + time_limit_s
+    return answer(METHOD, problem, schedule(problem, deadline=deadline), began)
+
+
+def schedule(problem: Problem, *, deadline: float | None = None) -> Schedule:
+    """Return the greedy schedule of a feasible problem; the best so far once `time.perf_counter()` passes `deadline`."""
+    moves = list(_moves(problem))
+    chosen = list(least_choices(problem))
+    best = list_schedule(problem, chosen)
+    stride = -(-len(moves) // TIMED)
+    for number, (v, option) in enumerate(moves, start=1):
+        chosen[v] = option
+        if number != len(moves) and number % stride:
+            continue
+        found = list_schedule(problem, chosen)
+        if found.makespan(problem) < best.makespan(problem):
+            best = found
+        if deadline is not None and time.perf_counter() > deadline:
+            break
+    return best
+
+
+def _moves(problem: Problem) -> Iterator[tuple[int, int]]:
+    """Yield operator and option of each move, in order.
+
+    A move changes the gains of its operator and of that one's neighbours only; every operator's offers carry the
+    version of its gains, and outdated ones are skipped when they come up.
+    """
     chosen = list(least_choices(problem))
     left = problem.budget - problem.least_crossbars()
     around = Neighbourhood(problem)
-    best = list_schedule(problem, chosen)
-    moves = 0
-    while time_limit_s is None or time.perf_counter() - began < time_limit_s:
-        moves_open = []
-        for v, options in enumerate(problem.options):
-            now = around.cost(chosen, v, chosen[v])
-            for o, option in enumerate(options):
-                more = option.crossbars - options[chosen[v]].crossbars
-                gain = now - around.cost(chosen, v, o)
-                if o != chosen[v] and more <= left and gain > 0:
-                    rate = gain / more if more > 0 else float("inf")
-                    moves_open.append((-rate, -gain, v, o))
-        if not moves_open:
-            break
-        _, _, v, o = min(moves_open)
-        left -= problem.options[v][o].crossbars - problem.options[v][chosen[v]].crossbars
+    version = [0] * len(problem)
+    offers: list[tuple[float, int, int, int, int, int]] = []
+
+    def offer(v: int) -> None:
+        options = problem.options[v]
+        now = around.cost(chosen, v, chosen[v])
+        for o, option in enumerate(options):
+            more = option.crossbars - options[chosen[v]].crossbars
+            gain = now - around.cost(chosen, v, o)
+            if o != chosen[v] and gain > 0:
+                rate = gain / more if more > 0 else float("inf")
+                heapq.heappush(offers, (-rate, -gain, v, o, more, version[v]))
+
+    for v in range(len(problem)):
+        offer(v)
+    waiting: list[tuple[float, int, int, int, int, int]] = []  # did not fit; may fit once crossbars come free
+    while offers:
+        entry = heapq.heappop(offers)
+        _, _, v, o, more, made = entry
+        if made != version[v]:
+            continue
+        if more > left:
+            waiting.append(entry)
+            continue
+        yield v, o
         chosen[v] = o
-        moves += 1
-        schedule = list_schedule(problem, chosen)
-        if schedule.makespan(problem) < best.makespan(problem):
-            best = schedule
-    return answer(METHOD, problem, best, began, {"moves": moves})
+        left -= more
+        for u in (v, *around.neighbours(v)):
+            version[u] += 1
+            offer(u)
+        if more < 0:
+            for again in waiting:
+                heapq.heappush(offers, again)
+            waiting.clear()
