@@ -46,7 +46,7 @@ def solve(
 
 
 def schedule(problem: Problem, *, deadline: float | None = None) -> Schedule:
-    """Return the greedy schedule of a feasible problem; the best so far once `time.perf_counter()` passes `deadline`."""
+    """Return the greedy schedule of a feasible problem; the best so far at a deadline of `time.perf_counter()`."""
     moves = list(_moves(problem))
     chosen = list(least_choices(problem))
     best = list_schedule(problem, chosen)
