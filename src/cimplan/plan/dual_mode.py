@@ -100,6 +100,10 @@ class MatrixOperator:
         element-wise work riding along. Without `NETWORK`. Sorted.
     riders : tuple of str
         Names of the operators that ride along.
+    leaves : bool
+        Whether its result is an output of the network.
+    operand : str
+        The tensor its moving operand comes from; operators with the same one read the same data.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
@@ -117,6 +121,8 @@ class MatrixOperator:
     reads: tuple[int, ...]
     waits_for: tuple[int, ...]
     riders: tuple[str, ...] = ()
+    leaves: bool = False
+    operand: str = ""
 
 
 @dataclass(frozen=True, slots=True)

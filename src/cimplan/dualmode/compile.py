@@ -1,0 +1,214 @@
+"""From an operator graph and a chip to a dual-mode plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from time import monotonic
+from typing import NamedTuple
+
+from cimplan.dualmode.methods import BASELINE, METHODS
+from cimplan.dualmode.network import matrix_operators
+from cimplan.dualmode.options import CompileOptions
+from cimplan.dualmode.placement import Placer, switch_cycles
+from cimplan.dualmode.published import PublishedModel
+from cimplan.dualmode.rates import Rates
+from cimplan.dualmode.segmentation import Found, Search, SearchRules
+from cimplan.dualmode.split import LADDER
+from cimplan.dualmode.variants import SegmentModel
+from cimplan.dualmode.windows import PieceNetwork, shapes_of
+from cimplan.errors import InputError, did_you_mean
+from cimplan.graph.operators import OperatorGraph
+from cimplan.hardware.schema import DualModeChip
+from cimplan.plan.dual_mode import (
+    DualModePlan,
+    Limits,
+    MatrixOperator,
+    Part,
+    Segment,
+    Store,
+    WriteBack,
+)
+
+Progress = Callable[[str], None]
+
+
+class Best(NamedTuple):
+    """The best answer over the split sizes that were tried."""
+
+    network: PieceNetwork
+    found: Found
+    lower_bound: int
+    tried: tuple[int, ...]
+
+
+def compile_graph(
+    graph: OperatorGraph,
+    chip: DualModeChip,
+    options: CompileOptions | None = None,
+    *,
+    hardware: str = "",
+    progress: Progress | None = None,
+) -> DualModePlan:
+    """Compile a network for a dual-mode chip.
+
+    Parameters
+    ----------
+    graph : OperatorGraph
+        The network.
+    chip : DualModeChip
+        The chip.
+    options : CompileOptions, optional
+        Method, cost model, readings and limits.
+    hardware : str
+        Name of the hardware description, for the plan.
+    progress : callable, optional
+        Told in a few words what is being tried.
+
+    Returns
+    -------
+    DualModePlan
+        Not yet checked; `cimplan.plan.dual_mode_check.checked` does that.
+
+    Raises
+    ------
+    InputError
+        If the network has no matrix work, or an option is unknown.
+    """
+    started = monotonic()
+    options = options or CompileOptions()
+    if options.method not in METHODS:
+        raise InputError(f"there is no method {options.method!r}", fix=did_you_mean(options.method, METHODS))
+    operators = matrix_operators(graph, chip, options.readings)
+    compiler = _Compiler(operators, chip, options, started, progress)
+    best = compiler.best(options.method)
+    baseline = best if options.method == BASELINE else compiler.best(BASELINE)
+    segments = compiler.segments(best, METHODS[options.method].rules)
+    latency = sum(segment.total_cycles for segment in segments)
+    return DualModePlan(
+        model=graph.name,
+        hardware=hardware,
+        chip=chip,
+        method=options.method,
+        readings=options.readings,
+        limits=Limits(options.segment_pieces, options.time_limit_s, best.tried),
+        operators=operators,
+        segments=segments,
+        split_size=best.network.split_size,
+        status="optimal" if latency == best.lower_bound else "feasible",
+        latency_cycles=latency,
+        lower_bound_cycles=best.lower_bound,
+        all_compute_cycles=baseline.found.cycles,
+        compile_s=monotonic() - started,
+        statistics={"pieces": best.network.pieces, "distinct_segments": best.found.distinct},
+    )
+
+
+class _Compiler:
+    def __init__(
+        self,
+        operators: tuple[MatrixOperator, ...],
+        chip: DualModeChip,
+        options: CompileOptions,
+        started: float,
+        progress: Progress | None,
+    ) -> None:
+        self._operators = operators
+        self._chip = chip
+        self._options = options
+        self._deadline = None if options.time_limit_s is None else started + options.time_limit_s
+        self._progress = progress
+        self._rates = Rates.of(chip, options.readings)
+        self._shapes = shapes_of(operators, chip, options.readings)
+        self._model: SegmentModel = PublishedModel(self._rates)
+        self._networks: dict[int, PieceNetwork] = {}
+
+    def best(self, method: str) -> Best:
+        """Return the best answer of a method over all split sizes."""
+        rules = replace(METHODS[method].rules, segment_pieces=self._options.segment_pieces)
+        tried: list[int] = []
+        best: tuple[PieceNetwork, Found] | None = None
+        lower = None
+        for size in self._sizes():
+            if best is not None and self._deadline is not None and monotonic() > self._deadline:
+                break
+            if self._progress is not None:
+                self._progress(f"{method}: pieces of at most {size} arrays")
+            network = self._network(size)
+            found = Search(network, self._model, rules, self._deadline).run()
+            tried.append(size)
+            lower = found.lower_bound if lower is None else min(lower, found.lower_bound)
+            if best is None or found.cycles < best[1].cycles:
+                best = (network, found)
+        if best is None or lower is None:
+            raise InputError(
+                f"none of the split sizes {self._options.split_sizes} can be used",
+                why=f"the chip has {self._chip.arrays} arrays, and a piece has to fit it",
+                fix="Give a smaller split size",
+            )
+        return Best(*best, lower, tuple(tried))
+
+    def _network(self, size: int) -> PieceNetwork:
+        if size not in self._networks:
+            self._networks[size] = PieceNetwork.cut(self._operators, self._shapes, size, self._chip)
+        return self._networks[size]
+
+    def _sizes(self) -> Sequence[int]:
+        return [s for s in (self._options.split_sizes or LADDER) if s <= self._chip.arrays][::-1]
+
+    def segments(self, best: Best, rules: SearchRules) -> tuple[Segment, ...]:
+        """Return the segments of an answer with their arrays placed."""
+        placer = Placer(self._chip.arrays)
+        each = (self._chip.switch_to_memory_cycles, self._chip.switch_to_compute_cycles)
+        segments = []
+        for choice in best.found.choices:
+            window, variant = choice.window, choice.variant
+            allocation = self._model.allocate(window, variant, choice.memory_mode, duplicate=rules.duplicate)
+            to_memory, to_compute, part_arrays, store_arrays = placer.place(allocation, choice.memory_mode)
+            parts = []
+            for index, (span, size) in enumerate(zip(window.ranges, window.sizes, strict=True)):
+                parts.append(
+                    Part(
+                        operator=span.operator,
+                        blocks=best.network.splits[span.operator].blocks(span.first, span.end),
+                        arrays=size.arrays,
+                        operations=size.operations,
+                        input_bytes=size.input_bytes,
+                        output_bytes=size.output_bytes,
+                        weight_bytes=size.weight_bytes,
+                        compute_arrays=allocation.compute[index],
+                        input_arrays=allocation.inputs[index],
+                        output_arrays=allocation.outputs[index],
+                        cycles=allocation.part_cycles[index],
+                        placement=part_arrays[index],
+                    )
+                )
+            stores = tuple(
+                Store(
+                    source=store.source,
+                    target=store.target,
+                    arrays=store.arrays,
+                    held_bytes=store.held_bytes,
+                    placement=arrays,
+                    kept_from_previous=store.kept_from_previous,
+                    kept_for_next=store.kept_for_next,
+                )
+                for store, arrays in zip(allocation.stores, store_arrays, strict=True)
+            )
+            segments.append(
+                Segment(
+                    parts=tuple(parts),
+                    stores=stores,
+                    memory_mode_arrays=choice.memory_mode,
+                    to_memory=to_memory,
+                    to_compute=to_compute,
+                    write_backs=tuple(
+                        WriteBack(window.ranges[part].operator, size) for part, size in variant.written_back
+                    ),
+                    cycles=allocation.cycles,
+                    switch_cycles=switch_cycles(to_memory, to_compute, each),
+                    write_cycles=allocation.write_cycles,
+                    write_back_cycles=variant.after_cycles,
+                )
+            )
+        return tuple(segments)
