@@ -20,12 +20,16 @@ from graph_models import (
     value,
     weight,
 )
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from cimplan.errors import InputError
-from cimplan.graph.operators import OperatorGraph
+from cimplan.graph.nodes import NodeView, TensorType
+from cimplan.graph.operators import MatrixWork, OperatorGraph
 from cimplan.graph.quantise import quantise
 from cimplan.graph.read import graph_from_model, read_graph
+from cimplan.graph.rules import RULES
 
 NETWORKS = {"small_cnn": small_cnn, "blocked_cnn": blocked_cnn, "transformer": transformer_block}
 
@@ -457,3 +461,104 @@ def test_a_sequence_is_refused_with_its_reason() -> None:
     given = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, None)
     with pytest.raises(InputError, match="'x' is not a tensor but sequence"):
         graph_from_model(model([helper.make_node("SequenceLength", ["x"], ["y"])], [given], ["y"]))
+
+
+@st.composite
+def poolings(draw: st.DrawFn) -> tuple[str, list[int], dict[str, object]]:
+    rank = draw(st.integers(1, 3))
+    kernel = draw(st.lists(st.integers(1, 4), min_size=rank, max_size=rank))
+    attributes: dict[str, object] = {
+        "kernel_shape": kernel,
+        "strides": draw(st.lists(st.integers(1, 3), min_size=rank, max_size=rank)),
+    }
+    auto_pad = draw(st.sampled_from(["NOTSET", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"]))
+    if auto_pad == "NOTSET":
+        attributes["pads"] = [draw(st.integers(0, size - 1)) for size in kernel + kernel]
+        attributes["ceil_mode"] = draw(st.integers(0, 1))
+    else:
+        attributes["auto_pad"] = auto_pad
+    op = draw(st.sampled_from(["MaxPool", "AveragePool", "LpPool"]))
+    return op, [1, 2, *(size + draw(st.integers(0, 6)) for size in kernel)], attributes
+
+
+@given(poolings())
+@settings(deadline=None, max_examples=150)
+def test_poolings_have_the_shape_of_a_real_run(case: tuple[str, list[int], dict[str, object]]) -> None:
+    op, shape, attributes = case
+    net = model([helper.make_node(op, ["x"], ["y"], **attributes)], {"x": shape}, ["y"], opset=18)
+    assert_shapes_of_a_run(graph_from_model(net), net)
+
+
+@given(poolings())
+@settings(deadline=None, max_examples=60)
+def test_own_window_rule_agrees_with_a_real_run(case: tuple[str, list[int], dict[str, object]]) -> None:
+    _, shape, attributes = case
+    net = model([helper.make_node("MaxPool", ["x"], ["y"], **attributes)], {"x": shape}, ["y"], opset=18)
+    view = NodeView(net.graph.node[0], {"x": TensorType("float32", tuple(shape))}.get)
+    assert RULES["com.microsoft.nchwc", "MaxPool"](view)[0].shape == run_all(net, feeds_of(net))["y"].shape
+
+
+@given(
+    spatial=st.lists(st.integers(1, 5), min_size=1, max_size=2),
+    kernel=st.integers(1, 4),
+    stride=st.integers(1, 3),
+    dilation=st.integers(1, 2),
+    pad=st.integers(0, 1),
+    form=st.sampled_from(["pads", "SAME_UPPER", "SAME_LOWER", "VALID", "output_padding", "output_shape"]),
+)
+@settings(deadline=None, max_examples=100)
+def test_transposed_convolutions_have_the_shape_of_a_real_run(
+    spatial: list[int], kernel: int, stride: int, dilation: int, pad: int, form: str
+) -> None:
+    rank = len(spatial)
+    attributes: dict[str, object] = {"strides": [stride] * rank, "dilations": [dilation] * rank}
+    if form == "pads":
+        assume(all((size - 1) * stride + dilation * (kernel - 1) + 1 - 2 * pad > 0 for size in spatial))
+        attributes["pads"] = [pad] * 2 * rank
+    elif form == "output_padding":
+        attributes["output_padding"] = [stride - 1] * rank
+    elif form == "output_shape":
+        attributes["output_shape"] = [(size - 1) * stride + dilation * (kernel - 1) + 1 for size in spatial]
+    else:
+        attributes["auto_pad"] = form
+    net = model(
+        [helper.make_node("ConvTranspose", ["x", "w"], ["y"], **attributes)],
+        {"x": [1, 2, *spatial]},
+        ["y"],
+        [weight("w", 2, 3, *[kernel] * rank)],
+    )
+    assert_shapes_of_a_run(graph_from_model(net), net)
+
+
+def test_internal_channels_last_operators_are_standard_operators_turned() -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], domain="com.ms.internal.nhwc", group=2, pads=[1, 0, 1, 0]),
+        helper.make_node("MaxPool", ["c"], ["p"], domain="com.ms.internal.nhwc", kernel_shape=[2, 3], strides=[2, 1]),
+        helper.make_node("GlobalAveragePool", ["p"], ["y"], domain="com.ms.internal.nhwc"),
+    ]
+    graph = graph_from_model(model(nodes, {"x": [2, 8, 9, 4]}, ["y"], [weight("w", 6, 2, 3, 3)]))
+    assert [graph.tensors[name].shape for name in "cpy"] == [(2, 8, 7, 6), (2, 4, 5, 6), (2, 1, 1, 6)]
+    assert graph.operators[0].work == MatrixWork(outputs=3, inputs=18, mvms=2 * 56, groups=2)
+
+
+@pytest.mark.parametrize("block", [8, 16])
+def test_blocked_operators_without_an_onnx_runtime_that_makes_them(block: int) -> None:
+    """What ONNX Runtime writes on other processors: 20 channels become 24 or 32."""
+    padded = -(-20 // block) * block
+    nchwc = "com.microsoft.nchwc"
+    nodes = [
+        helper.make_node("ReorderInput", ["x"], ["b"], domain=nchwc),
+        helper.make_node("Conv", ["b", "w"], ["c"], domain=nchwc, group=padded, pads=[1, 1, 1, 1], strides=[2, 2]),
+        helper.make_node("Upsample", ["c"], ["u"], domain=nchwc, scales=[1, 1, 2, 2]),
+        helper.make_node("AveragePool", ["u"], ["a"], domain=nchwc, kernel_shape=[2, 2]),
+        helper.make_node("ReorderOutput", ["a"], ["n"], domain=nchwc, channels=20),
+        helper.make_node("ReorderOutput", ["a"], ["l"], domain=nchwc, channels=20, channels_last=1),
+    ]
+    net = model(nodes, {"x": [1, 20, 6, 6]}, ["n", "l"], [weight("w", padded, 1, 3, 3)])
+    net.opset_import.append(helper.make_opsetid(nchwc, 1))
+    graph = graph_from_model(net)
+    shapes = [graph.tensors[name].shape for name in "bcuanl"]
+    assert shapes[:2] == [(1, padded, 6, 6), (1, padded, 3, 3)]
+    assert shapes[2:4] == [(1, padded, 6, 6), (1, padded, 5, 5)]
+    assert shapes[4:] == [(1, 20, 5, 5), (1, 5, 5, 20)]
+    assert graph.operators[1].work == MatrixWork(outputs=1, inputs=9, mvms=9, groups=padded)

@@ -18,7 +18,7 @@ from cimplan.errors import InputError
 from cimplan.graph.binding import declared
 from cimplan.graph.folding import KnownValues, constant_type
 from cimplan.graph.nodes import NodeView, RuleError, TensorType, captured_names, domain_of, dtype_code, dtype_name
-from cimplan.graph.rules import RULES
+from cimplan.graph.rules import BETTER_THAN_ONNX, RULES
 from cimplan.graph.rules.windows import INTERNAL_NHWC, NCHWC, reorder_input
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class ShapeInference:
         if domain == "" and node.op_type == "Loop":
             return self._infer_loop(node)
         schema = self._schema(node.op_type, domain)
-        if schema is not None:
+        if schema is not None and not (domain == "" and node.op_type in BETTER_THAN_ONNX):
             return self._infer_by_schema(node, schema)
         rule = RULES.get((domain, node.op_type))
         if domain == NCHWC and node.op_type == "ReorderInput":

@@ -61,5 +61,12 @@ RULES: Mapping[tuple[str, str], Rule] = {
     # ONNX Runtime saves its own forms of these in the default domain, whatever the opset.
     **_all("", "LayerNormalization SimplifiedLayerNormalization", transformer.layer_normalisation),
     **_all("", "FusedConv", windows.convolution),
+    **_all("", "MaxPool AveragePool LpPool", windows.pooling),
 }
 """Rule by (domain, operator)."""
+
+BETTER_THAN_ONNX = frozenset({"MaxPool", "AveragePool", "LpPool"})
+"""Standard operators whose rule here comes before onnx's.
+
+Under `ceil_mode` onnx counts a last window that starts in the trailing padding, which no run produces.
+"""

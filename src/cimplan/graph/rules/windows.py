@@ -90,7 +90,9 @@ def window_extents(node: NodeView, spatial: tuple[int, ...], kernel: tuple[int, 
                 extent -= 1
         else:
             extent = reach // strides[axis] + 1
-        extents.append(max(extent, 0))
+        if extent < 1:
+            raise RuleError(f"slides a window of {kernel} over an input of {spatial}, which is too small")
+        extents.append(extent)
     return tuple(extents)
 
 
