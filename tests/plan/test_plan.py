@@ -18,6 +18,7 @@ from oracle import brute_force, problems, random_problem
 from cimplan.cost.problem import CIM, HOST, Dependency, Option, Problem
 from cimplan.errors import InputError, InternalError, NoAnswerError
 from cimplan.plan.build import PlanContext
+from cimplan.plan.certificate import Block, Certificate
 from cimplan.plan.plan import Plan, plan_from
 from cimplan.plan.schedule import CurvePoint, Schedule, Solution
 from cimplan.plan.schema import plan_schema
@@ -164,6 +165,37 @@ def test_a_wrong_bound_is_refuted_by_a_better_neighbour() -> None:
     worse = Schedule((0, 0, 0, 0, 0), (0, 500, 2500, 2600, 3500))
     with pytest.raises(InternalError, match=r"lower bound of this plan is wrong.*moved to 'cim' the plan takes"):
         plan_from(problem, Solution("broken", "optimal", worse, 3520))
+
+
+def chain() -> tuple[Problem, Certificate]:
+    problem = Problem(
+        ("a", "b"), ((Option(HOST, 10), Option(CIM, 2, 1)), (Option(HOST, 10),)), (Dependency(0, 1, 3),), budget=1
+    )
+    return problem, Certificate(15, 1, (0, 1), (Block("chain"),) * 3)
+
+
+def test_the_certificate_is_verified_when_the_plan_is_made(tmp_path: Path) -> None:
+    problem, certificate = chain()
+    plan = plan_from(problem, solved(problem, certificate=certificate))
+    assert (plan.proof.verdict, plan.proof.bound_ns) == ("verified", 15)
+    plan.write(tmp_path / "plan.json")
+    again = Plan.read(tmp_path / "plan.json")
+    assert again.certificate == certificate
+    assert again.verify_proof().verified
+    with pytest.raises(InputError, match="no certificate to verify"):
+        plan_from(problem, solved(problem)).verify_proof()
+
+
+def test_a_wrong_certificate_is_refused_and_an_open_one_is_reported() -> None:
+    problem, certificate = chain()
+    with pytest.raises(InternalError, match="certificate of the lower bound is wrong"):
+        plan_from(problem, solved(problem, certificate=replace(certificate, lower_bound=16)))
+    open_ = replace(certificate, lower_bound=16, exhausted=True)
+    plan = plan_from(problem, solved(problem, certificate=open_))
+    assert (plan.proof.verdict, plan.proof.bound_ns) == ("incomplete", 15)
+    weaker = replace(certificate, lower_bound=14)
+    plan = plan_from(problem, solved(problem, certificate=weaker))
+    assert (plan.proof.verdict, plan.proof.bound_ns) == ("incomplete", 14)
 
 
 def test_no_schedule_is_no_answer_with_demand_and_limit() -> None:

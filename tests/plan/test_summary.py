@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from oracle import brute_force
 
 from cimplan.cost.problem import CIM, HOST, Dependency, Option, Problem
 from cimplan.plan.build import PlanContext
+from cimplan.plan.certificate import Block, Certificate
 from cimplan.plan.document import ProfilePart
 from cimplan.plan.plan import Plan, plan_from
 from cimplan.plan.schedule import Schedule, Solution
@@ -77,6 +81,21 @@ def test_the_top_reasons_tell_gains_and_what_stays_out() -> None:
         "conv (Conv): CIM saves 1.47 µs on 3 crossbars",
         "3 operators can run only on the host: Add, Quant, Relu",
     ]
+
+
+def test_the_summary_says_what_became_of_the_certificate() -> None:
+    problem = Problem(("a",), ((Option(HOST, 8),),), (), 0)
+    certificate = Certificate(8, 0, (0,), (Block("chain"),) * 2)
+
+    def line(certificate: Certificate | None, bound: int = 8, status: Any = "optimal") -> str:
+        solution = Solution("exact", status, Schedule((0,), (0,)), bound, certificate)
+        return dict(summary(plan_from(problem, solution)))["certificate"]
+
+    assert line(None) == ""
+    assert line(certificate) == "verified without the solver"
+    partly = Certificate(8, 0, dropped=(0,), blocks=(Block("chain"),), exhausted=True)
+    assert line(partly) == "not verified: it takes more search (see `proof` in the plan)"
+    assert line(replace(certificate, lower_bound=6)) == "verified up to 6 ns (gap 25.00 %), the rest by search"
 
 
 def test_an_empty_plan_has_a_summary() -> None:

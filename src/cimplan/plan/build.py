@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from cimplan.cost.problem import HOST, Problem
 from cimplan.errors import InternalError, NoAnswerError
+from cimplan.plan.certificate_check import verify_certificate
 from cimplan.plan.check import check, require
 from cimplan.plan.document import (
     Counts,
@@ -17,6 +18,7 @@ from cimplan.plan.document import (
     OptionPart,
     PlaceCount,
     ProfilePart,
+    ProofPart,
     RegionPart,
     TimeKind,
     TimeKinds,
@@ -26,6 +28,9 @@ from cimplan.plan.reasons import explain
 from cimplan.plan.replay import Replay, replay
 from cimplan.plan.schedule import CurvePoint, Schedule, Solution
 from cimplan.plan.structure import host_only_makespan, regions
+
+PROOF_NODES: Final = 20_000
+"""Effort of verifying a certificate when a plan is made: seconds at most."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +130,7 @@ def content(
         "profile": context.profile,
         "statistics": {name: solution.statistics[name] for name in sorted(solution.statistics)},
         "certificate": solution.certificate,
+        "proof": _proof(problem, solution),
         "inputs": dict(sorted(context.inputs.items())),
         "checked": True,
     }
@@ -198,6 +204,21 @@ def _no_schedule(problem: Problem, solution: Solution) -> NoAnswerError:
     return NoAnswerError(
         f"the method {solution.method!r} found no plan in its time",
         fix="Give it more time (--time-limit), or use --method exact",
+    )
+
+
+def _proof(problem: Problem, solution: Solution) -> ProofPart:
+    """Verify the certificate; a wrong one is refused, a costly one is left at what a few seconds verify."""
+    certificate = solution.certificate
+    if certificate is None:
+        return ProofPart(verdict="none", bound_ns=0.0)
+    report = verify_certificate(problem, certificate, nodes=PROOF_NODES)
+    report.require()
+    verified = report.verified and report.bound >= solution.lower_bound
+    return ProofPart(
+        verdict="verified" if verified else "incomplete",
+        bound_ns=min(report.bound, solution.lower_bound) * problem.tick_ns,
+        notes=report.notes,
     )
 
 

@@ -116,6 +116,19 @@ class CurvePart(Part):
     status: Literal["optimal", "feasible"]
 
 
+class ProofPart(Part):
+    """What became of the certificate of the lower bound when it was verified without the solver."""
+
+    verdict: Literal["verified", "incomplete", "none"] = Field(
+        description=(
+            "verified: the lower bound holds, by the certificate alone; incomplete: only `bound_ns` could be verified, "
+            "the rest is the method's word; none: the method gave no certificate."
+        )
+    )
+    bound_ns: Nanoseconds = Field(description="The bound that was verified.")
+    notes: tuple[str, ...] = Field(default=(), description="What it rests on.")
+
+
 class TimeKinds(Part):
     """Where the times of the plan come from."""
 

@@ -17,6 +17,7 @@ from cimplan.errors import InputError
 from cimplan.files import read_json, write_json
 from cimplan.plan.build import PlanContext, content, derived, gap, speedup
 from cimplan.plan.certificate import Certificate
+from cimplan.plan.certificate_check import DEFAULT_NODES, CertificateReport, verify_certificate
 from cimplan.plan.check import check
 from cimplan.plan.document import (
     Count,
@@ -27,6 +28,7 @@ from cimplan.plan.document import (
     OperatorPart,
     Part,
     ProfilePart,
+    ProofPart,
     RegionPart,
     TimeKinds,
     TransferPart,
@@ -76,6 +78,7 @@ class Plan(Part):
     profile: ProfilePart
     statistics: dict[str, int | float | str] = Field(default_factory=dict, description="Of the method's work.")
     certificate: Certificate | None = Field(default=None, description="Proof of the lower bound, in ticks.")
+    proof: ProofPart = Field(description="What became of the certificate when it was verified without the solver.")
     inputs: dict[str, str] = Field(default_factory=dict, description="SHA-256 of what the plan was made from.")
     checked: bool = Field(description="True once the independent checker passed.")
 
@@ -250,6 +253,28 @@ class Plan(Part):
         for name, value in self._derived(problem, schedule).items():
             if getattr(self, name) != value:
                 raise InputError("does not follow from the rest of the plan", where=name, fix=_REMAKE)
+
+    def verify_proof(self, *, nodes: int = DEFAULT_NODES) -> CertificateReport:
+        """Verify the certificate in the plan again, without the solver that made it.
+
+        Parameters
+        ----------
+        nodes : int
+            Most nodes of the search.
+
+        Raises
+        ------
+        InputError
+            If the plan has no certificate.
+        """
+        if self.certificate is None:
+            raise InputError(
+                "the plan has no certificate to verify",
+                where="certificate",
+                why=f"the method {self.method!r} gives none",
+                fix="Make the plan with --method exact",
+            )
+        return verify_certificate(self.problem(), self.certificate, nodes=nodes)
 
     def _derived(self, problem: Problem, schedule: Schedule) -> dict[str, Any]:
         happened = replay(problem, schedule)

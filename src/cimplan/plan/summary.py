@@ -34,6 +34,7 @@ def summary(plan: Plan) -> list[tuple[str, str]]:
         ("this plan", format_duration(plan.makespan_ns)),
         ("speed-up", "" if plan.speedup is None else _speedup(plan.speedup)),
         ("lower bound", _bound(plan)),
+        ("certificate", _certificate(plan)),
         ("crossbars", f"{plan.crossbars_used} of {plan.crossbars_available}"),
         ("operators", _by_place(plan)),
         ("regions", _regions(plan)),
@@ -97,6 +98,17 @@ def _bound(plan: Plan) -> str:
     if plan.lower_bound_ns == 0:
         return "none: this method proves nothing"
     return f"{format_duration(plan.lower_bound_ns)}, gap {100 * plan.gap:.2f} %"
+
+
+def _certificate(plan: Plan) -> str:
+    if plan.proof.verdict == "none":
+        return ""
+    if plan.proof.verdict == "verified":
+        return "verified without the solver"
+    if plan.proof.bound_ns == 0:
+        return "not verified: it takes more search (see `proof` in the plan)"
+    share = 1 - plan.proof.bound_ns / plan.makespan_ns if plan.makespan_ns else 0.0
+    return f"verified up to {format_duration(plan.proof.bound_ns)} (gap {100 * share:.2f} %), the rest by search"
 
 
 def _by_place(plan: Plan) -> str:
