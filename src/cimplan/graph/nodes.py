@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,7 @@ class RuleError(Exception):
 _DTYPE_ALIASES = {"float": "float32", "double": "float64"}
 
 
+@cache
 def dtype_name(code: int) -> str:
     """Return the name of an ONNX element type, such as "uint8".
 
@@ -46,6 +48,7 @@ def dtype_name(code: int) -> str:
     return _DTYPE_ALIASES.get(name, name)
 
 
+@cache
 def dtype_code(name: str) -> int:
     """Return the ONNX element type of a name that `dtype_name` gave.
 

@@ -66,6 +66,7 @@ class ShapeInference:
     where: str
     external: Callable[[onnx.TensorProto], np.ndarray[Any, Any] | None] = lambda _: None
     _values: KnownValues = field(init=False)
+    _schemas: dict[tuple[str, str], onnx.defs.OpSchema | None] = field(init=False, default_factory=dict)
     _imports: list[onnx.OperatorSetIdProto] = field(init=False)
     _consumers: dict[str, list[onnx.NodeProto]] = field(init=False)
 
@@ -136,10 +137,13 @@ class ShapeInference:
     def _schema(self, op_type: str, domain: str) -> onnx.defs.OpSchema | None:
         from onnx import defs
 
-        try:
-            return defs.get_schema(op_type, self.opsets.get(domain, 1), domain)
-        except defs.SchemaError:
-            return None
+        key = (domain, op_type)
+        if key not in self._schemas:
+            try:
+                self._schemas[key] = defs.get_schema(op_type, self.opsets.get(domain, 1), domain)
+            except defs.SchemaError:
+                self._schemas[key] = None
+        return self._schemas[key]
 
     def _infer_by_schema(
         self, node: onnx.NodeProto, schema: onnx.defs.OpSchema, types: Mapping[str, TensorType] | None = None
