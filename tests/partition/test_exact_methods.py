@@ -57,9 +57,9 @@ def test_cp_sat_agrees_with_brute_force(shape: str, cores: int) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_published_ilp_agrees_with_brute_force(shape: str, name: str) -> None:
     rng = random.Random(f"ilp {shape}")
-    for number in range(38):
+    for number in range(38 if name == "ilp-highs" else 16):
         flavour = TWO_OPTION_FLAVOURS[number % 4]
-        problem = random_problem(rng, shape, flavour=flavour, infeasible=number % 7 == 6)
+        problem = random_problem(rng, shape, flavour=flavour, operators=rng.randint(1, 8), infeasible=number % 7 == 6)
         best = optimum(problem)
         if best is None:
             with pytest.raises(NoAnswerError):
@@ -220,33 +220,42 @@ def test_a_million_crossbars(name: str) -> None:
     _check(huge, solve(huge, name), best)
 
 
-@pytest.mark.parametrize(("name", "keeps_search"), [("cp-sat", True), ("ilp-highs", False)])
-def test_ctrl_c_returns_the_best_answer_and_leaves_python_interruptible(name: str, keeps_search: bool) -> None:
+def test_ctrl_c_during_a_search_returns_its_best_answer_and_bound() -> None:
     code = f"""
-import os, signal, sys, threading, time
+import os, signal, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from test_exact_methods import _hard
 from cimplan.partition import solve
-problem = _hard()
-threading.Timer(3.0, os.kill, (os.getpid(), signal.SIGINT)).start()
-solution = solve(problem, {name!r}, time_limit_s=60)
-print(solution.status, solution.statistics["stopped"], solution.schedule.makespan(problem))
-threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
-try:
-    time.sleep(20)
-except KeyboardInterrupt:
-    print("still interruptible")
+pressed = []
+def press(progress):
+    if not pressed:
+        pressed.append(progress)
+        os.kill(os.getpid(), signal.SIGINT)
+solution = solve(_hard(), "cp-sat", time_limit_s=60, progress=press)
+print(solution.status, solution.statistics["stopped"], solution.lower_bound, *solution.schedule.start)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    answer, after = done.stdout.splitlines()
-    status, stopped, makespan = answer.split()
-    assert after == "still interruptible"
-    problem = _hard()
-    known_before = solve(problem, "cpu-only").schedule
-    assert known_before is not None
-    if status != "optimal":  # a fast machine may be done by then
-        assert stopped == "interrupted"
-    assert int(makespan) <= known_before.makespan(problem)
-    if keeps_search:
-        assert int(makespan) < known_before.makespan(problem)
+    status, stopped, bound, *start = done.stdout.split()
+    assert (status, stopped) == ("feasible", "interrupted")
+    assert int(bound) > 0
+    assert len(start) == len(_hard())
+
+
+def test_a_failing_mip_solver_is_tried_again_and_then_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ortools.math_opt.python import mathopt
+
+    tolerances = []
+
+    def fail(*args: object, params: mathopt.SolveParameters, **more: object) -> None:
+        tolerances.append(params.highs.double_options["mip_feasibility_tolerance"])
+        raise RuntimeError("HighsStatus: kError")
+
+    monkeypatch.setattr(mathopt, "solve", fail)
+    problem = random_problem(random.Random(11), "diamond", flavour="plain", operators=6)
+    solution = solve(problem, "ilp-highs")
+    assert tolerances == [1e-9, 1e-7]
+    assert solution.statistics["solver_status"] == "solver failure"
+    best = optimum(problem)
+    assert best is not None
+    _check(problem, solution, best, proven=False)

@@ -8,6 +8,7 @@ import importlib.util
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from cimplan.partition.formulation import LinearModel
 
 FEASIBILITY_TOLERANCE = 1e-9
+LOOSE_TOLERANCE = 1e-7
+"""For a second attempt: HiGHS now and then gives up on a small model with an internal error at the first."""
+
 Stopped = Literal["proof", "time limit", "interrupted", "other"]
 
 
@@ -105,6 +109,21 @@ def gurobi_present() -> bool:
 
 
 def _mathopt(request: Request, name: str) -> Answer:
+    """Solve with HiGHS or SCIP; an answer without values and bound if the solver fails."""
+    began = time.perf_counter()
+    for tolerance in (FEASIBILITY_TOLERANCE, LOOSE_TOLERANCE):
+        left = None
+        if request.time_limit_s is not None:
+            left = max(0.01, request.time_limit_s - (time.perf_counter() - began))
+        try:
+            return _mathopt_attempt(request, name, tolerance, left)
+        # MathOpt documents a RuntimeError; some of its versions stumble over their own exception on the way.
+        except (RuntimeError, AttributeError):
+            continue
+    return Answer(None, float("-inf"), "solver failure", "other")
+
+
+def _mathopt_attempt(request: Request, name: str, tolerance: float, time_limit_s: float | None) -> Answer:
     from ortools.math_opt.python import mathopt
 
     data = request.model
@@ -124,15 +143,15 @@ def _mathopt(request: Request, name: str) -> Answer:
         relative_gap_tolerance=0.0,
         absolute_gap_tolerance=request.absolute_gap,
     )
-    if request.time_limit_s is not None:
-        parameters.time_limit = datetime.timedelta(seconds=request.time_limit_s)
+    if time_limit_s is not None:
+        parameters.time_limit = datetime.timedelta(seconds=time_limit_s)
     if name == "highs":
         solver = mathopt.SolverType.HIGHS
         for option in ("mip_feasibility_tolerance", "primal_feasibility_tolerance", "dual_feasibility_tolerance"):
-            parameters.highs.double_options[option] = FEASIBILITY_TOLERANCE
+            parameters.highs.double_options[option] = tolerance
     else:
         solver = mathopt.SolverType.GSCIP
-        parameters.gscip.real_params["numerics/feastol"] = FEASIBILITY_TOLERANCE
+        parameters.gscip.real_params["numerics/feastol"] = tolerance
     hints = mathopt.ModelSolveParameters()
     if request.hint is not None:
         values = {variables[v]: value for v, value in request.hint.items()}

@@ -90,9 +90,9 @@ def interruptible(
             faults.append(error)
         done.set()
 
-    threading.Thread(target=run, name="cimplan-solver", daemon=True).start()
     interrupted = False
     try:
+        threading.Thread(target=run, name="cimplan-solver", daemon=True).start()
         while not done.wait(poll_s):
             pass
     except KeyboardInterrupt:
