@@ -20,7 +20,7 @@ LABEL_LIMIT = 60_000
 Trail: TypeAlias = tuple[Any, int, int]
 """A linked list of decisions, the last first: (earlier trail or None, position in the block, option)."""
 
-_Key: TypeAlias = tuple[str, bool]
+Key: TypeAlias = tuple[str, bool]
 """Where an option runs, and whether it occupies the host there."""
 
 _Label: TypeAlias = tuple[tuple[int, ...], "Trail | None"]
@@ -155,7 +155,7 @@ class _Programme:
         for i, successors in enumerate(self.after):
             for j in successors:
                 self.needs[j] |= 1 << i
-        self.keys: list[list[_Key]] = [list(dict.fromkeys(map(_key, options))) for options in self.options]
+        self.keys: list[list[Key]] = [list(dict.fromkeys(map(occupancy, options))) for options in self.options]
         self.place = place
 
     def run(self) -> Ways:
@@ -179,13 +179,13 @@ class _Programme:
                         then = done | 1 << i
                         fresh = self._append(labels, done, used, i, o, option)
                         if then == whole:
-                            self._finish(ways, fresh, o, used or _key(option)[1])
+                            self._finish(ways, fresh, o, used or occupancy(option)[1])
                         else:
-                            _merge(grown.setdefault((then, used or _key(option)[1]), []), fresh)
+                            _merge(grown.setdefault((then, used or occupancy(option)[1]), []), fresh)
             layer = grown
         return ways
 
-    def _waiting(self, done: int) -> list[tuple[int, _Key]]:
+    def _waiting(self, done: int) -> list[tuple[int, Key]]:
         """Return the operators that wait for more, each with every kind of place: the layout of a label."""
         return [
             (i, key)
@@ -196,7 +196,7 @@ class _Programme:
 
     def _append(self, labels: list[_Label], done: int, used: bool, i: int, o: int, option: Option) -> list[_Label]:
         """Extend all labels of a state by one operator with one option."""
-        key = place, occupies = _key(option)
+        key = place, occupies = occupancy(option)
         old = {slot: number for number, slot in enumerate(self._waiting(done), _READY)}
         ready_at = old.get((i, key))
         successors = self.after[i]
@@ -248,7 +248,8 @@ class _Programme:
         ways[end] = sorted(found, key=lambda way: way[:4])
 
 
-def _key(option: Option) -> _Key:
+def occupancy(option: Option) -> Key:
+    """Return where an option runs, and whether it occupies the host there."""
     return option.place, option.place == HOST and option.duration > 0
 
 

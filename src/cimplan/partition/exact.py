@@ -18,10 +18,11 @@ from cimplan.cost.problem import Problem
 from cimplan.partition import bounds, cpsat
 from cimplan.partition.block import TooWideError, Ways
 from cimplan.partition.certify import certify
-from cimplan.partition.fold import Folded, fold
+from cimplan.partition.fold import Folded, fold, fold_until
 from cimplan.partition.infeasible import refuse_infeasible
 from cimplan.partition.progress import Progress, ProgressCallback
-from cimplan.partition.realise import apply_ways, decisions, realise
+from cimplan.partition.realise import apply_ways, decisions, realise, searched
+from cimplan.partition.search import Search, SearchLimitError, exact_fillers, first_block
 from cimplan.partition.spine import find_spine
 from cimplan.partition.structure import Network
 from cimplan.partition.tables import Remaining, Tables, remaining, tabulate
@@ -78,7 +79,7 @@ def solve(
         attempt.offer(retimed(problem, warm_start.chosen, warm_start.start), "warm start")
     attempt.raise_bound(bounds.lower_bound(problem), None, "elementary bounds")
     if problem.host_cores == 1:
-        _decompose(attempt)
+        _decompose(attempt, None if time_limit_s is None else attempt.began + time_limit_s)
     if not attempt.closed:
         _search(attempt, time_limit_s, seed)
     return attempt.solution()
@@ -100,6 +101,10 @@ class _Attempt:
     @property
     def closed(self) -> bool:
         return self.bound >= self.makespan
+
+    def count(self, what: str, more: int) -> None:
+        before = self.statistics.get(what, 0)
+        self.statistics[what] = more + (before if isinstance(before, int) else 0)
 
     def elapsed(self) -> float:
         return time.perf_counter() - self.began
@@ -135,7 +140,7 @@ class _Attempt:
         )
 
 
-def _decompose(attempt: _Attempt) -> None:
+def _decompose(attempt: _Attempt, deadline: float | None) -> None:
     """Bound the makespan by blocks, and try the choices that reach the bound."""
     problem = attempt.problem
     network = Network(problem)
@@ -154,12 +159,13 @@ def _decompose(attempt: _Attempt) -> None:
             for heavy in (False, True):
                 attempt.offer(_descend(tables, rest, problem.budget, heavy), "blocks")
         folded = fold(tables, problem.budget, rest, attempt.makespan)
-        attempt.statistics["labels"] = attempt.statistics.get("labels", 0) + folded.count  # type: ignore[operator]
+        attempt.count("labels", folded.count)
         _try(attempt, tables, folded)
         bound = min(folded.bound, attempt.makespan)
         attempt.raise_bound(bound, certify(tables, bound, problem.budget), "blocks with leads" if delayed else "blocks")
         if attempt.closed or not spine.groups:
             return
+    _close(attempt, tables, rest, deadline)
 
 
 def _try(attempt: _Attempt, tables: Tables, folded: Folded) -> None:
@@ -196,6 +202,25 @@ def _descend(tables: Tables, rest: Remaining, budget: int, heavy: bool) -> Sched
         for v, o in choices:
             chosen[v] = o
     return realise(tables, *apply_ways(tables, ways, chosen))
+
+
+def _close(attempt: _Attempt, tables: Tables, rest: Remaining, deadline: float | None) -> None:
+    """Search through the blocks with ever fewer pooled fillers until the bound meets the best schedule."""
+    certificate = attempt.certificate
+    for exact in exact_fillers(tables):
+        first = first_block(tables, exact)
+        count, labels = fold_until(tables, first, attempt.problem.budget, rest, attempt.makespan)
+        search = Search(tables, rest, attempt.problem.budget, first, exact, deadline)
+        try:
+            found = search.run(labels, attempt.makespan)
+        except SearchLimitError:
+            return
+        attempt.count("labels", found.count + count)
+        if found.trail is not None:
+            attempt.offer(realise(tables, *searched(tables, found.trail)), "search")
+        attempt.raise_bound(found.value, certificate, "search")
+        if attempt.closed:
+            return
 
 
 def _search(attempt: _Attempt, time_limit_s: float | None, seed: int) -> None:

@@ -82,10 +82,23 @@ def fold(tables: Tables, budget: int, rest: Remaining, below: int) -> Folded:
     below : int
         A makespan that is known to be possible; the bound is at most this.
     """
+    count, states = fold_until(tables, len(tables.blocks), budget, rest, below)
+    final = sorted((label for labels in states.values() for label in labels), key=lambda label: (label[2], label[0]))
+    bound = min(below, final[0].busy) if final else below
+    return Folded(tuple(final), bound, count)
+
+
+def fold_until(
+    tables: Tables, stop: int, budget: int, rest: Remaining, below: int
+) -> tuple[int, dict[int, list[Label]]]:
+    """Fold the blocks before block `stop`; return how many labels it took, and those left per option of the last cut.
+
+    The other arguments are those of `fold`.
+    """
     problem = tables.network.problem
     states: dict[int, list[Label]] = {-1: [Label(0, 0, 0, (), None)]}
     count = 0
-    for k in range(len(tables.blocks)):
+    for k in range(stop):
         end, flush = tables.spine.end(k), tables.flushes(k)
         states = {q: _release(tables, k, q, labels, budget) for q, labels in states.items()}
         grown: dict[int, list[Label]] = {}
@@ -109,9 +122,7 @@ def fold(tables: Tables, budget: int, rest: Remaining, below: int) -> Folded:
         _strip(grown)
         states = {to: undominated(labels) for to, labels in grown.items()}
         count += sum(map(len, states.values()))
-    final = sorted((label for labels in states.values() for label in labels), key=lambda label: (label[2], label[0]))
-    bound = min(below, final[0].busy) if final else below
-    return Folded(tuple(final), bound, count)
+    return count, states
 
 
 def _pass(label: Label, way: Way, last: int, on_host: int, flush: bool) -> tuple[int, int, Delayed]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from cimplan.cost.problem import HOST
 from cimplan.partition.block import Way
 from cimplan.partition.fold import Label
+from cimplan.partition.search import Trail
 from cimplan.partition.structure import Network
 from cimplan.partition.tables import Tables
 from cimplan.partition.timing import in_order, list_schedule, picked_options, tails
@@ -15,7 +16,7 @@ from cimplan.plan.schedule import Schedule
 
 
 def decisions(tables: Tables, label: Label) -> tuple[tuple[int, ...], list[int]]:
-    """Return the options that a label of the last block chose, and the order of the spine it implies."""
+    """Return the options that a label chose, 0 for operators it does not reach, and the order of the spine."""
     ways: list[Way] = []
     chosen = [0] * len(tables.network.problem)
     link = label.link
@@ -32,7 +33,7 @@ def decisions(tables: Tables, label: Label) -> tuple[tuple[int, ...], list[int]]
 def apply_ways(tables: Tables, ways: Sequence[Way], chosen: list[int]) -> tuple[tuple[int, ...], list[int]]:
     """Fill in the options that the ways of all blocks chose; return them and the order of the spine."""
     order: list[int] = []
-    for block, way in zip(tables.blocks, ways, strict=True):
+    for block, way in zip(tables.blocks, ways, strict=False):  # a label of an inner cut has fewer
         names = block.operators()
         steps = []
         trail = way.trail
@@ -41,6 +42,21 @@ def apply_ways(tables: Tables, ways: Sequence[Way], chosen: list[int]) -> tuple[
             chosen[names[position]] = o
             steps.append(names[position])
         order += reversed(steps)
+    return tuple(chosen), order
+
+
+def searched(tables: Tables, trail: Trail) -> tuple[tuple[int, ...], list[int]]:
+    """Return the options that a search chose, and the order of all operators but the pooled fillers."""
+    steps = []
+    link: Trail | Label = trail
+    while not isinstance(link, Label):
+        link, v, o = link
+        steps.append((v, o))
+    before, order = decisions(tables, link)
+    chosen = list(before)
+    for v, o in reversed(steps):
+        chosen[v] = o
+        order.append(v)
     return tuple(chosen), order
 
 

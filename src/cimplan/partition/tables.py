@@ -7,6 +7,7 @@ the *path* (the blocks follow one another) and the *load* (the host must do all 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,8 +51,13 @@ class Staircase:
 
     def at_one(self, crossbars: int) -> int:
         """Return the value for a number of crossbars left."""
-        step = int(np.searchsorted(self.crossbars, crossbars, side="right")) - 1
-        return int(self.ticks[step]) if step >= 0 else int(UNREACHABLE)
+        rising, falling = self._steps
+        step = bisect_right(rising, crossbars)
+        return falling[step - 1] if step else int(UNREACHABLE)
+
+    @cached_property
+    def _steps(self) -> tuple[list[int], list[int]]:
+        return self.crossbars.tolist(), self.ticks.tolist()
 
     def shifted(self, crossbars: int, ticks: int) -> Staircase:
         """Return the staircase after spending crossbars and ticks."""

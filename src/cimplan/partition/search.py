@@ -1,0 +1,450 @@
+"""Closing the gap: the dynamic programme of a block, over all of the network that is still open, within the bounds.
+
+Where the fold of blocks falls short of the best schedule, it matters in which order fillers and spine share the
+host. This search goes through the network operator by operator from the block in which they first meet: states are
+order ideals, labels partial schedules, as in `block`. What keeps it small is that a good schedule and good bounds
+are known by now: a label from which the rest cannot end before the best schedule is dropped.
+
+Fillers come in two kinds here. An *exact* filler is scheduled like any other operator. The others are a *pool* of
+host work that flows into idle time in pieces, as in the fold. Without a pool the search is exact; with a pool its
+result is a lower bound, the better the fewer fillers are pooled.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from cimplan.cost.problem import HOST
+from cimplan.partition.block import Key, occupancy
+from cimplan.partition.fold import Label
+from cimplan.partition.structure import Network, as_set, members
+from cimplan.partition.tables import Remaining, Staircase, Tables, knapsack, lowest
+
+LABEL_LIMIT = 200_000
+"""Labels after which the search gives up."""
+
+_PAIRWISE = 40
+"""Labels of a state up to which they are compared one by one rather than as arrays."""
+
+Trail: TypeAlias = tuple[Any, int, int]
+"""Decisions, the last first: (earlier trail or the label the search began with, operator, option)."""
+
+_Numbers: TypeAlias = tuple[int, ...]
+_CROSSBARS, _FREE, _BUSY, _END, _SLOTS = range(5)
+
+
+class SearchLimitError(Exception):
+    """The search needs too many labels or too much time; caught inside the exact method."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The result of a search.
+
+    Attributes
+    ----------
+    value : int
+        Ticks before which no schedule ends; the `below` of the search if nothing better exists.
+    trail : Trail or None
+        Decisions that reach the value.
+    count : int
+        Labels looked at.
+    """
+
+    value: int
+    trail: Trail | None
+    count: int
+
+
+@dataclass
+class _State:
+    """What the labels of one order ideal have in common: what their numbers mean, who may be next, what is left.
+
+    A label's numbers are crossbars, the time when the host is free, the time when it could also have done the pool,
+    the last finish of operators without successors; then ready time and work of each part of the pool that waits for
+    its exact filler; then for each operator that waits, and each kind of place, when its inputs are complete there.
+    """
+
+    done: int
+    block: int
+    buckets: tuple[int, ...]
+    waiting: tuple[tuple[int, Key], ...]
+    available: tuple[int, ...]
+    load: Staircase
+    position: dict[tuple[int, Key], int] = field(default_factory=dict)
+    path: list[tuple[int, list[tuple[int, int]]]] = field(default_factory=list)
+    """Per operator that waits: its block (-1 for a filler) and (position, least ticks from there) per kind of place."""
+
+
+def exact_fillers(tables: Tables) -> Iterator[int]:
+    """Yield growing sets of exact fillers: first those that can run elsewhere, then the longest, at last all."""
+    options = tables.network.problem.options
+    groups = [(group.operators, as_set(group.operators)) for group in tables.spine.groups]
+
+    def closed(operators: Iterable[int]) -> int:
+        wanted = as_set(operators)
+        return as_set(
+            v for some, group in groups for v in some if (tables.network.descendants[v] | 1 << v) & group & wanted
+        )
+
+    flexible = [v for some, _ in groups for v in some if len(options[v]) > 1 or options[v][0].place != HOST]
+    others = sorted(
+        (v for some, _ in groups for v in some if not closed(flexible) >> v & 1),
+        key=lambda v: (-options[v][0].duration, v),
+    )
+    last = -1
+    for longest in (0, len(others) // 4, len(others) // 2, len(others)):
+        exact = closed([*flexible, *others[:longest]])
+        if exact != last:
+            yield exact
+        last = exact
+
+
+def first_block(tables: Tables, exact: int) -> int:
+    """Return the first block in which an exact filler is released."""
+    return min(
+        (group.release for group in tables.spine.groups if as_set(group.operators) & exact),
+        default=0,
+    )
+
+
+class Search:
+    """A search through the blocks from `first` on.
+
+    Parameters
+    ----------
+    tables : Tables
+        The spine.
+    rest : Remaining
+        Bounds on what follows each cut.
+    budget : int
+        Crossbars available.
+    first : int
+        The block to begin with; all groups with exact fillers are released there or later.
+    exact : int
+        The set of exact fillers; holds with each all fillers of its group before it, and all that can run elsewhere.
+    deadline : float or None
+        `time.perf_counter` at which to give up.
+    """
+
+    def __init__(
+        self, tables: Tables, rest: Remaining, budget: int, first: int, exact: int, deadline: float | None = None
+    ) -> None:
+        self.tables, self.rest, self.budget, self.first = tables, rest, budget, first
+        self.deadline = deadline
+        self.network: Network = tables.network
+        self.options = tables.network.problem.options
+        self.block_of = {v: k for k in range(first, len(tables.blocks)) for v in tables.blocks[k].operators()}
+        self.everything = as_set(self.block_of) | exact
+        self.exact = exact
+        self.release = {v: group.release for group in tables.spine.groups for v in group.operators}
+        self.start = tables.spine.start(first)
+        self.from_start = {} if self.start is None else dict(self.network.after[self.start])
+        self.keys = {v: tuple(dict.fromkeys(map(occupancy, self.options[v]))) for v in members(self.everything)}
+        self.needs = {
+            v: as_set(u for u, _ in self.network.before[v]) & self.everything for v in members(self.everything)
+        }
+        self.tails = self._least_tails()
+        self.bucket_of = self._buckets()
+        self.pool_of_block = self._pools()
+        self.after_block = [self._after(k) for k in range(len(tables.blocks))]
+        self.states: dict[int, _State] = {}
+
+    # --- what is known before the search ---------------------------------------------------------------------
+
+    def _least_tails(self) -> dict[int, dict[Key, int]]:
+        """Return the least ticks from the start of each operator to the end of its block, or for fillers, of all."""
+        tails: dict[int, dict[Key, int]] = {}
+        network, block_of = self.network, self.block_of
+        least: dict[int, int] = {}
+        for v in reversed(range(len(self.options))):
+            within = block_of.get(v)
+            follow = max(
+                (least[w] for w, _ in network.after[v] if within is None or block_of.get(w) == within), default=0
+            )
+            shortest = min(option.duration for option in self.options[v])
+            least[v] = shortest + follow
+            if v in self.keys:
+                tails[v] = {
+                    key: follow + min(option.duration for option in self.options[v] if occupancy(option) == key)
+                    for key in self.keys[v]
+                }
+        return tails
+
+    def _pooled(self) -> Iterable[int]:
+        """Yield the fillers that are pooled and not yet released before the first block."""
+        for group in self.tables.spine.groups:
+            if group.release >= self.first:
+                yield from (v for v in group.operators if not self.exact >> v & 1)
+
+    def _buckets(self) -> dict[int, tuple[int, int]]:
+        """Return, per exact filler, the pooled work that waits for it, and the transfer after it."""
+        found: dict[int, tuple[int, int]] = {}
+        for v in self._pooled():
+            before = self.network.ancestors[v] & self.exact
+            if not before:
+                continue
+            anchor = before.bit_length() - 1
+            transfers = [delay for w, delay in self.network.after[anchor] if not self.exact >> w & 1]
+            work, _ = found.get(anchor, (0, 0))
+            found[anchor] = (work + self._host_only(v), min(transfers, default=0))
+        return found
+
+    def _pools(self) -> list[int]:
+        """Return, per block, the pooled work released there that waits for nothing else."""
+        pools = [0] * (len(self.tables.blocks) + 1)
+        for v in self._pooled():
+            if not self.network.ancestors[v] & self.exact:
+                pools[self.release[v]] += self._host_only(v)
+        return pools
+
+    def _host_only(self, v: int) -> int:
+        return min(option.duration if option.place == HOST else 0 for option in self.options[v])
+
+    def _after(self, block: int) -> tuple[Staircase, Staircase]:
+        """Return path and load after a block, whatever the option of its end."""
+        path, load = self.rest.path[block + 1], self.rest.load[block + 1]
+        return lowest(list(path.values())), lowest(list(load.values()))
+
+    def _state(self, done: int) -> _State:
+        """Return the state of an order ideal."""
+        if done in self.states:
+            return self.states[done]
+        left = self.everything & ~done
+        spine_left = left & ~self.exact
+        block = self.block_of[(spine_left & -spine_left).bit_length() - 1] if spine_left else len(self.after_block)
+        waiting = tuple(
+            (v, key) for v in members(left) if self.needs[v] & done or v in self.from_start for key in self.keys[v]
+        )
+        flushed = max((k for k in self.tables.flushed if k < block), default=-1)
+        buckets = tuple(x for x in members(done & self.exact) if x in self.bucket_of and self.release[x] > flushed)
+        available = tuple(v for v in members(left) if not self.needs[v] & ~done)
+        state = _State(done, block, buckets, waiting, available, self._load_left(left, block))
+        first = _SLOTS + 2 * len(buckets)
+        state.position = {slot: number for number, slot in enumerate(waiting, first)}
+        for v in dict.fromkeys(v for v, _ in waiting):
+            ends = [(state.position[v, key], self.tails[v][key]) for key in self.keys[v]]
+            state.path.append((self.block_of.get(v, -1), ends))
+        self.states[done] = state
+        return state
+
+    def _load_left(self, left: int, block: int) -> Staircase:
+        """Return the least host work that is left, over the crossbars left."""
+        here = [v for v in members(left) if self.block_of.get(v, self.release.get(v, 0)) <= block]
+        waits = sum(self.bucket_of[v][0] for v in here if v in self.bucket_of)
+        offers = knapsack(self.network, here)
+        if block == len(self.after_block):
+            after = Staircase(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
+        else:
+            after = self.after_block[block][1]
+        return lowest([after.shifted(c, work + waits) for c, work, _ in offers])
+
+    # --- the search -----------------------------------------------------------------------------------------
+
+    def run(self, labels: dict[int, list[Label]], below: int) -> Found:
+        """Search for a schedule that ends before `below`.
+
+        Parameters
+        ----------
+        labels : dict of int to list of Label
+            Per option of the cut before the first block, the labels of a fold up to there.
+        below : int
+            Ticks.
+
+        Raises
+        ------
+        SearchLimitError
+            If the search takes too long.
+        """
+        layer = {0: self._begin(labels)}
+        value, best, count = below, None, 0
+        for _ in range(self.everything.bit_count()):
+            grown: dict[int, list[tuple[_Numbers, Any]]] = {}
+            for done, some in layer.items():
+                state = self._state(done)
+                count += len(some)
+                if count > LABEL_LIMIT or (self.deadline is not None and time.perf_counter() > self.deadline):
+                    raise SearchLimitError
+                for v in state.available:
+                    then = self._state(done | 1 << v)
+                    fresh = self._extend(state, then, v, some, value)
+                    if then.done == self.everything:
+                        for numbers, trail in fresh:
+                            if numbers[_END] < value:
+                                value, best = numbers[_END], trail
+                    elif fresh:
+                        grown.setdefault(then.done, []).extend(fresh)
+            layer = {done: _undominated(some) for done, some in grown.items()}
+        return Found(value, best, count)
+
+    def _begin(self, labels: dict[int, list[Label]]) -> list[tuple[_Numbers, Any]]:
+        state = self._state(0)
+        begun = []
+        released = self.pool_of_block[state.block] if state.block == self.first else 0
+        for q, some in labels.items():
+            place = "" if self.start is None else self.options[self.start][q].place
+            for label in some:
+                ready = (
+                    label.time + (self.from_start.get(v, 0) if at != place and v in self.from_start else 0)
+                    for v, (at, _) in state.waiting
+                )
+                busy = label.busy + released
+                begun.append(((label.crossbars, label.time, busy, 0, *ready), label))
+        return _undominated(begun)
+
+    def _extend(
+        self, state: _State, then: _State, v: int, labels: list[tuple[_Numbers, Any]], below: int
+    ) -> list[tuple[_Numbers, Any]]:
+        """Append an operator to all labels of a state, with each of its options."""
+        fresh: list[tuple[_Numbers, Any]] = []
+        after = dict(self.network.after[v])
+        fits = [
+            (state.position.get((u, self.keys[u][0])), self.options[u][0].duration)
+            for u in state.available
+            if u != v and len(self.options[u]) == 1 and self.keys[u][0] == (HOST, True)
+        ]
+        released = sum(
+            self.pool_of_block[k]
+            for k in range(state.block + 1, min(then.block, len(self.after_block)) + 1)
+            if k < len(self.pool_of_block)
+        )
+        flush = self.block_of.get(v, -1) in self.tables.flushed and self.tables.spine.end(self.block_of[v]) == v
+        waits = self.bucket_of.get(v)
+        sink = not any(w in self.keys for w in after)
+        final = then.done == self.everything
+        for o, option in enumerate(self.options[v]):
+            place, occupies = key = occupancy(option)
+            ready_at = state.position.get((v, key))
+            moves = []
+            for slot in then.waiting:
+                delay = None
+                if slot[0] in after:
+                    delay = after[slot[0]] if slot[1][0] != place else 0
+                moves.append((state.position.get(slot), delay, slot[1][1]))
+            duration, crossbars = option.duration, option.crossbars
+            for numbers, trail in labels:
+                used = numbers[_CROSSBARS] + crossbars
+                left = self.budget - used
+                if left < 0:
+                    continue
+                free, busy, last = numbers[_FREE], numbers[_BUSY], numbers[_END]
+                begin = numbers[ready_at] if ready_at is not None else 0
+                pool = numbers[_SLOTS : _SLOTS + 2 * len(state.buckets)]
+                if flush:
+                    begin = max(begin, _pool_done(busy, pool))
+                if occupies:
+                    if begin > free:
+                        if any(max(free, 0 if at is None else numbers[at]) + ticks <= begin for at, ticks in fits):
+                            continue  # another operator fits before this one: that schedule is no worse
+                        busy += begin - free - _filled(free, begin, busy, pool)
+                    else:
+                        begin = free
+                    end = free = begin + duration
+                    busy += duration
+                else:
+                    end = begin + duration
+                if flush:
+                    busy = max(free, end if not occupies else free)
+                    free = busy
+                busy += released
+                grown = [used, free, busy, max(last, end) if sink else last]
+                if waits is not None:
+                    busy += waits[0]
+                    grown[_BUSY] = busy
+                bound = busy + then.load.at_one(left)
+                if bound >= below:
+                    continue
+                for x in then.buckets:
+                    if x == v:
+                        ready = end + (0 if place == HOST else waits[1] if waits else 0)
+                        work = waits[0] if waits else 0
+                    else:
+                        at = _SLOTS + 2 * state.buckets.index(x)
+                        ready, work = numbers[at], numbers[at + 1]
+                    grown += (ready, work) if ready > free else (0, 0)
+                for source, delay, needs_host in moves:
+                    value = 0 if source is None else numbers[source]
+                    if delay is not None and end + delay > value:
+                        value = end + delay
+                    if needs_host and value < free:
+                        value = free
+                    grown.append(value)
+                if final:
+                    pool = tuple(grown[_SLOTS : _SLOTS + 2 * len(then.buckets)])
+                    grown[_END] = max(grown[_END], free, _pool_done(busy, pool))
+                if grown[_END] >= below or self._path_exceeds(then, grown, left, below):
+                    continue
+                fresh.append((tuple(grown), (trail, v, o)))
+        return fresh
+
+    def _path_exceeds(self, state: _State, numbers: Sequence[int], left: int, below: int) -> bool:
+        """Return whether the path from an operator that waits makes a label useless."""
+        for block, ends in state.path:
+            bound = min(numbers[at] + ticks for at, ticks in ends)
+            if block >= 0:
+                bound += self.after_block[block][0].at_one(left)
+            if bound >= below:
+                return True
+        return False
+
+
+def _filled(free: int, until: int, busy: int, delayed: Sequence[int]) -> int:
+    """Return how much of the pool runs while the host waits from `free` until `until`."""
+    pairs = sorted((delayed[i], delayed[i + 1]) for i in range(0, len(delayed), 2) if delayed[i + 1])
+    at_hand = busy - free - sum(work for _, work in pairs)
+    now, done = free, 0
+    for ready, work in pairs:
+        if ready >= until:
+            break
+        run = min(at_hand, ready - now)
+        done += run
+        at_hand += work - run
+        now = ready
+    return done + min(at_hand, until - now)
+
+
+def _pool_done(busy: int, delayed: Sequence[int]) -> int:
+    """Return when a host that does nothing else has done the pool."""
+    done = busy
+    for i in range(0, len(delayed), 2):
+        if delayed[i + 1]:
+            late = sum(delayed[j + 1] for j in range(0, len(delayed), 2) if delayed[j] >= delayed[i])
+            done = max(done, delayed[i] + late)
+    return done
+
+
+def _undominated(labels: list[tuple[_Numbers, Any]]) -> list[tuple[_Numbers, Any]]:
+    """Drop labels that are not smaller in any number than another one."""
+    if len(labels) < 2:
+        return labels
+    labels.sort(key=lambda label: label[0])
+    if len(labels) > _PAIRWISE:
+        return _undominated_arrays(labels)
+    kept: list[tuple[_Numbers, Any]] = []
+    for label in labels:
+        numbers = label[0]
+        for other, _ in kept:
+            for a, b in zip(other, numbers, strict=True):
+                if a > b:
+                    break
+            else:
+                break
+        else:
+            kept.append(label)
+    return kept
+
+
+def _undominated_arrays(labels: list[tuple[_Numbers, Any]]) -> list[tuple[_Numbers, Any]]:
+    """Do the same for many labels, sorted: each is compared with all before it at once."""
+    numbers = np.array([label[0] for label in labels], dtype=np.int64)
+    alive = np.ones(len(labels), dtype=bool)
+    for i in range(len(labels)):
+        if alive[i]:
+            worse = (numbers[i + 1 :] >= numbers[i]).all(axis=1)
+            alive[i + 1 :] &= ~worse
+    return [label for label, keep in zip(labels, alive.tolist(), strict=True) if keep]
