@@ -143,6 +143,41 @@ def test_if_is_one_operator_that_reads_what_its_branches_capture() -> None:
     assert graph.tensors["y"].shape == (2, 3)
 
 
+@pytest.mark.parametrize(("size", "expected"), [(1, (3,)), (2, (2, 3))])
+def test_an_if_whose_condition_follows_from_shapes_has_the_shape_of_the_branch_taken(
+    size: int, expected: tuple[int, ...]
+) -> None:
+    # What exporters write for x.squeeze(0).
+    then = helper.make_graph([helper.make_node("Squeeze", ["x", "axes"], ["t"])], "then", [], [value("t", None)])
+    other = helper.make_graph([helper.make_node("Identity", ["x"], ["e"])], "else", [], [value("e", None)])
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"], start=0, end=1),
+        helper.make_node("Equal", ["s", "one"], ["c"]),
+        helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other),
+    ]
+    net = model(nodes, {"x": [size, 3]}, ["y"], [integers("one", [1]), integers("axes", [0])])
+    assert graph_from_model(net).tensors["y"].shape == expected
+
+
+def test_operators_of_onnx_runtime_in_a_branch_have_shapes() -> None:
+    then = helper.make_graph(
+        [helper.make_node("Gelu", ["x"], ["t"], domain="com.microsoft")], "then", [], [value("t", None)]
+    )
+    other = helper.make_graph([helper.make_node("Relu", ["x"], ["e"])], "else", [], [value("e", None)])
+    node = helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other)
+    net = model([node], [value("x", [2, 3]), value("c", [], TensorProto.BOOL)], ["y"])
+    assert graph_from_model(net).tensors["y"].shape == (2, 3)
+
+
+def test_an_if_whose_branches_differ_is_refused_with_its_reason() -> None:
+    then = helper.make_graph([helper.make_node("Flatten", ["x"], ["t"])], "then", [], [value("t", None)])
+    other = helper.make_graph([helper.make_node("Relu", ["x"], ["e"])], "else", [], [value("e", None)])
+    node = helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other)
+    net = model([node], [value("x", [2, 3, 4]), value("c", [], TensorProto.BOOL)], ["y"])
+    with pytest.raises(InputError, match=r"'y' is unknown.*profile"):
+        graph_from_model(net)
+
+
 def test_loop_is_one_operator() -> None:
     body = helper.make_graph(
         [

@@ -53,6 +53,8 @@ class KnownValues:
         Version of the default operator set.
     external : callable
         Reads a small tensor kept outside the model file, or gives None.
+    outer : callable
+        Gives the value of a tensor that this graph does not make itself, or None.
     """
 
     def __init__(
@@ -62,12 +64,14 @@ class KnownValues:
         type_of: Callable[[str], TensorType | None],
         opset: int,
         external: Callable[[onnx.TensorProto], np.ndarray[Any, Any] | None] = lambda _: None,
+        outer: Callable[[str], np.ndarray[Any, Any] | None] = lambda _: None,
     ) -> None:
         self._initializers = initializers
         self._producers = producers
         self._type_of = type_of
         self._opset = opset
         self._external = external
+        self._outer = outer
         self._found: dict[str, np.ndarray[Any, Any] | None] = {}
 
     def get(self, name: str) -> np.ndarray[Any, Any] | None:
@@ -93,6 +97,8 @@ class KnownValues:
             known = self._type_of(name)
             if known is None or math.prod(known.shape) <= LARGEST_VALUE:
                 value = self._compute(name, _depth)
+        else:
+            value = self._outer(name)
         self._found[name] = value
         return value
 

@@ -53,6 +53,8 @@ class ShapeInference:
         The model, for errors.
     external : callable
         Reads a small tensor kept outside the model file, or gives None.
+    outer_value : callable
+        Gives the value of a small tensor of the graph around this one, or None.
     """
 
     nodes: Sequence[onnx.NodeProto]
@@ -65,6 +67,7 @@ class ShapeInference:
     needed: frozenset[str]
     where: str
     external: Callable[[onnx.TensorProto], np.ndarray[Any, Any] | None] = lambda _: None
+    outer_value: Callable[[str], np.ndarray[Any, Any] | None] = lambda _: None
     _values: KnownValues = field(init=False)
     _schemas: dict[tuple[str, str], onnx.defs.OpSchema | None] = field(init=False, default_factory=dict)
     _imports: list[onnx.OperatorSetIdProto] = field(init=False)
@@ -74,7 +77,9 @@ class ShapeInference:
         from onnx import helper
 
         producers = {name: node for node in self.nodes for name in node.output if name}
-        self._values = KnownValues(self.initializers, producers, self.types.get, self.opsets.get("", 1), self.external)
+        self._values = KnownValues(
+            self.initializers, producers, self.types.get, self.opsets.get("", 1), self.external, self.outer_value
+        )
         self._imports = [helper.make_opsetid(domain, version) for domain, version in self.opsets.items()]
         self._consumers = {}
         for node in self.nodes:
@@ -121,8 +126,8 @@ class ShapeInference:
         view = NodeView(node, self.types.get, self._values.get)
         if domain == INTERNAL_NHWC:
             return self._infer_channels_last(node)
-        if domain == "" and node.op_type == "Loop":
-            return self._infer_loop(node)
+        if domain == "" and node.op_type in ("Loop", "If"):
+            return self._infer_loop(node) if node.op_type == "Loop" else self._infer_if(node)
         schema = self._schema(node.op_type, domain)
         if schema is not None and not (domain == "" and node.op_type in BETTER_THAN_ONNX):
             return self._infer_by_schema(node, schema)
@@ -181,27 +186,46 @@ class ShapeInference:
 
         What it collects over the rounds has as many elements as there are rounds, which only a run can tell.
         """
-        body = next((attribute.g for attribute in node.attribute if attribute.name == "body"), None)
+        body = _subgraph(node, "body")
         states = [self.types[name] for name in node.input[2:] if name in self.types]
         if body is None or len(states) != len(node.input[2:]) or len(body.input) < 2 + len(states):
             raise RuleError("is a Loop whose body does not fit its inputs")
-        inner = dict(self.types)
-        inner |= {body.input[0].name: TensorType("int64", ()), body.input[1].name: TensorType("bool", ())}
-        inner |= {value.name: state for value, state in zip(body.input[2:], states, strict=False)}
-        for tensor in body.initializer:
-            inner[tensor.name] = TensorType(dtype_name(tensor.data_type), tuple(tensor.dims))
-        initializers = {tensor.name: tensor for tensor in body.initializer}
-        names = [inside.name or inside.op_type for inside in body.node]
-        needed = frozenset(value.name for value in body.output)
+        given = [TensorType("int64", ()), TensorType("bool", ()), *states]
+        found = self._infer_subgraph(body, dict(zip((value.name for value in body.input), given, strict=False)))
+        carried = zip(node.output, found[1:], states, strict=False)
+        return {name: state for name, result, state in carried if name and result == state}
+
+    def _infer_if(self, node: onnx.NodeProto) -> dict[str, TensorType]:
+        """Infer an If: the branch taken, where the condition is known before inference, else what both agree on."""
+        branches = [_subgraph(node, name) for name in ("then_branch", "else_branch")]
+        condition = self._values.get(node.input[0]) if node.input else None
+        if condition is not None and condition.size == 1:
+            branches = [branches[0 if bool(condition.reshape(())) else 1]]
+        results = [self._infer_subgraph(branch, {}) for branch in branches if branch is not None]
+        agreed = [same[0] if len(set(same)) == 1 else None for same in zip(*results, strict=False)]
+        return {name: known for name, known in zip(node.output, agreed, strict=False) if name and known}
+
+    def _infer_subgraph(self, graph: onnx.GraphProto, given: Mapping[str, TensorType]) -> list[TensorType | None]:
+        """Return the types of a subgraph's outputs, None for those that stay unknown."""
+        initializers = {tensor.name: tensor for tensor in graph.initializer}
+        inner = self.types | dict(given)
+        for name, tensor in initializers.items():
+            inner[name] = TensorType(dtype_name(tensor.data_type), tuple(tensor.dims))
         passed = ShapeInference(
-            body.node, names, inner, initializers, {}, {}, self.opsets, needed, self.where, self.external
+            nodes=graph.node,
+            names=[node.name or node.op_type for node in graph.node],
+            types=inner,
+            initializers=initializers,
+            recorded={},
+            declared_types=whole_declarations([*graph.value_info, *graph.output], {}),
+            opsets=self.opsets,
+            needed=frozenset(),
+            where=self.where,
+            external=self.external,
+            outer_value=self._values.get,
         )
-        try:
-            found = passed.run()
-        except InputError as error:
-            raise RuleError(f"is a Loop whose body has unknown shapes ({error.what})") from error
-        carried = zip(node.output, body.output[1:], states, strict=False)
-        return {name: state for name, value, state in carried if name and found.get(value.name) == state}
+        found = passed.run()
+        return [found.get(value.name) for value in graph.output]
 
     def _infer_body(
         self,
@@ -311,6 +335,10 @@ def _whole(kind: onnx.TypeProto) -> TensorType | None:
             raise RuleError("has an output with a negative size; its window or padding does not fit its input")
         shape.append(int(dim.dim_value))
     return TensorType(dtype_name(kind.tensor_type.elem_type), tuple(shape))
+
+
+def _subgraph(node: onnx.NodeProto, name: str) -> onnx.GraphProto | None:
+    return next((attribute.g for attribute in node.attribute if attribute.name == name), None)
 
 
 def _title(node: onnx.NodeProto) -> str:
