@@ -61,7 +61,7 @@ def trace(plan: Plan) -> dict[str, Any]:
 
 def write_trace(plan: Plan, path: Path) -> tuple[Path, ...]:
     """Write the trace of a plan, whole or not at all, and return the path."""
-    write_json(path, trace(plan))
+    write_json(path, trace(plan), indent=None)
     return (path,)
 
 

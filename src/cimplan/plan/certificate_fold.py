@@ -13,6 +13,7 @@ from itertools import product
 from cimplan.cost.problem import HOST, Option
 from cimplan.plan.block_search import Effort
 from cimplan.plan.certificate import Point
+from cimplan.plan.certificate_ahead import host_ahead, time_ahead
 from cimplan.plan.certificate_parts import Group, Parts
 
 
@@ -47,12 +48,24 @@ def fold(parts: Parts, effort: Effort) -> int | None:
         If the filler groups have too many choices.
     """
     certificate = parts.certificate
-    claimed = certificate.lower_bound
-    spare, least_time, least_host = _ahead(parts)
-    start = sum(parts.least[v] for v in certificate.dropped)
-    labels: dict[int, list[Label]] = {-1: [Label(start, 0, 0)]}
+    claimed, budget = certificate.lower_bound, certificate.budget
+    tables = [parts.points(number) for number in range(len(certificate.blocks))]
+    dropped = sum(parts.least[v] for v in certificate.dropped)
+    times, hosts = time_ahead(parts, tables, budget - dropped), host_ahead(parts, tables, budget - dropped)
+
+    def hopeless(number: int, option: int, label: Label) -> bool:
+        """Tell whether the label ends at the claimed bound or later, or has no way to the end."""
+        left = budget - label.crossbars
+        if left < 0 or option not in times[0].least[number]:
+            return True
+        return any(label.time + ahead.from_block(number, option, left) >= claimed for ahead in times) or any(
+            label.host_free + ahead.from_block(number, option, left) >= claimed for ahead in hosts
+        )
+
+    first = Label(dropped, 0, 0)
+    labels: dict[int, list[Label]] = {} if hopeless(0, -1, first) else {-1: [first]}
     pending: list[Group] = []
-    for number in range(len(certificate.blocks)):
+    for number, table in enumerate(tables):
         for group in parts.groups:
             if group.released == number:
                 pending.append(group)
@@ -62,38 +75,19 @@ def fold(parts: Parts, effort: Effort) -> int | None:
                 }
         flushed = bool(pending) and all(group.due <= number for group in pending)
         end = parts.boundary(number)[1]
-        most = certificate.budget - spare[number + 1]
         extended: dict[int, list[Label]] = {}
-        for from_option, to_option, points in parts.points(number):
+        for from_option, to_option, points in table:
             end_option = None if end is None else parts.problem.options[end][to_option]
             fresh = extended.setdefault(to_option, [])
             for label in labels.get(from_option, ()):
                 for point in points:
-                    if label.crossbars + point.crossbars > most:
-                        continue
                     new = _flushed(label, point, end_option) if flushed else _filled(label, point)
-                    reach = max(new.time + least_time[number + 1], new.host_free + least_host[number + 1])
-                    if reach < claimed:
+                    if not hopeless(number + 1, to_option, new):
                         fresh.append(new)
         labels = {option: undominated(some) for option, some in extended.items()}
         if flushed:
             pending = []
     return min((label.host_free for some in labels.values() for label in some), default=None)
-
-
-def _ahead(parts: Parts) -> tuple[list[int], list[int], list[int]]:
-    """Return, from each block on: the fewest crossbars, the least time, and the least host time still to come."""
-    blocks = len(parts.certificate.blocks)
-    spare, time, host = [0] * (blocks + 1), [0] * (blocks + 1), [0] * (blocks + 1)
-    for number in reversed(range(blocks)):
-        spare[number] = spare[number + 1] + sum(parts.least[v] for v in parts.members[number])
-        spare[number] += sum(
-            parts.least[v] for group in parts.groups if group.released == number for v in group.operators
-        )
-        points = [point for _, _, some in parts.points(number) for point in some]
-        time[number] = time[number + 1] + min((point.time for point in points), default=0)
-        host[number] = host[number + 1] + min((point.host_time for point in points), default=0)
-    return spare, time, host
 
 
 def _release(

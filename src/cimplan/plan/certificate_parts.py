@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -38,7 +39,7 @@ class Parts:
         self.certificate = certificate
         self._require_shape()
         self.least = [min(option.crossbars for option in options) for options in problem.options]
-        self._after = _reachability(problem)
+        self._before, self._after = _reachability(problem)
         self._transfer = {(edge.source, edge.target): edge.transfer for edge in problem.dependencies}
         self.members = self._blocks()
         self.groups = [self._group(group) for group in certificate.fillers]
@@ -66,10 +67,12 @@ class Parts:
         for before, cut in pairwise(cuts):
             if not self.precedes(before, cut):
                 raise RefutedError(f"the cuts {self.name(before)} and {self.name(cut)} are not in order")
+        everything = sum(1 << v for v in spine)
         for cut in cuts:
-            for v in spine:
-                if v != cut and not self.precedes(v, cut) and not self.precedes(cut, v):
-                    raise RefutedError(f"no path joins the cut {self.name(cut)} and {self.name(v)}")
+            apart = everything & ~(self._before[cut] | self._after[cut] | 1 << cut)
+            if apart:
+                other = self.name(apart.bit_length() - 1)
+                raise RefutedError(f"no path joins the cut {self.name(cut)} and {other}")
         members: list[list[int]] = [[] for _ in self.certificate.blocks]
         number_of = {cut: number for number, cut in enumerate(cuts)}
         for v in spine:
@@ -88,7 +91,7 @@ class Parts:
 
     def _cuts_before(self, v: int) -> int:
         """Return how many cuts precede an operator; they are the first ones, because each precedes the next."""
-        return sum(self.precedes(cut, v) for cut in self.certificate.cuts)
+        return bisect_left(self.certificate.cuts, True, key=lambda cut: not self.precedes(cut, v))
 
     def precedes(self, u: int, v: int) -> bool:
         """Tell whether a path leads from u to v."""
@@ -129,9 +132,11 @@ class Parts:
         return found
 
 
-def _reachability(problem: Problem) -> list[int]:
-    """Return for each operator the set of operators after it on a path, as bits."""
-    after = [0] * len(problem)
-    for edge in reversed(problem.dependencies):  # sorted by source: all edges of later operators come first
+def _reachability(problem: Problem) -> tuple[list[int], list[int]]:
+    """Return for each operator the sets of operators before and after it on a path, as bits."""
+    before, after = [0] * len(problem), [0] * len(problem)
+    for edge in problem.dependencies:  # sorted by source, but a source may gain predecessors only from earlier ones
+        before[edge.target] |= before[edge.source] | 1 << edge.source
+    for edge in reversed(problem.dependencies):
         after[edge.source] |= after[edge.target] | 1 << edge.target
-    return after
+    return before, after
