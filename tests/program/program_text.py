@@ -64,6 +64,7 @@ programs = st.builds(
             outputs=numbers,
             groups=numbers,
             mvms=numbers,
+            moved_bytes=numbers,
             matrix=several_names,
             reads=several_names,
             adds=several_names,

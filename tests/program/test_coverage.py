@@ -85,7 +85,7 @@ def test_a_box_fits_its_arrays(groups, inputs, outputs, rows, columns, packing):
 @settings(deadline=None)
 @given(st.integers(1, 4), st.integers(1, 6), st.integers(1, 6), st.integers(0, 200), st.data())
 def test_the_shares_of_a_partition_are_a_partition(groups, inputs, outputs, size, data):
-    operator = OperatorDecl("op", inputs, outputs, groups, 1, ("w",), ("x",), "y")
+    operator = OperatorDecl("op", inputs, outputs, groups, 1, size, ("w",), ("x",), "y")
     cuts = sorted({0, outputs, *data.draw(st.lists(st.integers(0, outputs), max_size=3))})
     boxes = [Box((0, groups), (0, inputs), cut) for cut in pairwise(cuts)]
     bytes_seen = [number for box in boxes for share in output_shares(operator, [box], size) for number in range(*share)]

@@ -134,6 +134,10 @@ class _Generator:
         placement.multiplied(part.operator, tiles.boxes, begun)
         for start, stop in output_shares(decl, tiles.boxes, result):
             body.extend(self._save(part.operator, Bytes(decl.writes, start, stop)))
+            if store is not None and store.store.source is None and not store.filled:
+                buffered = placement.put(store, Bytes(decl.writes, start, stop))
+                if buffered is not None:
+                    body.append(MemoryWrite(buffered.arrays, buffered.data))
         return Stage(decl.name, tuple(body))
 
     def _needs(self, decl: OperatorDecl, tiles: Tiles) -> dict[str, list[Range]]:

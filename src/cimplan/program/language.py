@@ -161,6 +161,9 @@ class OperatorDecl:
         Independent matrices of this size.
     mvms : int
         Input vectors each matrix is multiplied with.
+    moved_bytes : int
+        Bytes of the multiplied operand, which element-wise work may have made smaller (pooling) than the tensors that
+        `reads` names, or the reading of the plan larger (im2col).
     matrix : tuple of str
         What the arrays hold: one constant, or the tensors a run-time matrix is made of.
     reads : tuple of str
@@ -176,6 +179,7 @@ class OperatorDecl:
     outputs: int
     groups: int
     mvms: int
+    moved_bytes: int
     matrix: tuple[str, ...]
     reads: tuple[str, ...]
     writes: str

@@ -109,6 +109,7 @@ class _Drafting:
             outputs=op.outputs,
             groups=op.groups,
             mvms=op.mvms,
+            moved_bytes=op.input_bytes,
             matrix=tuple(matrix),
             reads=tuple(reads),
             adds=tuple(self._results[source] for source in others),

@@ -148,10 +148,10 @@ def _operator(tokens: Tokens) -> OperatorDecl:
     tokens.expect("operator")
     name = tokens.string()
     sizes: list[int] = []
-    for word in ("inputs", "outputs", "groups", "mvms"):
+    for word in ("inputs", "outputs", "groups", "mvms", "moves"):
         tokens.expect(word)
         sizes.append(tokens.number())
-    inputs, outputs, groups, mvms = sizes
+    inputs, outputs, groups, mvms, moved_bytes = sizes
     matrix = _names(tokens, "matrix")
     reads = _names(tokens, "reads")
     adds = _names(tokens, "adds")
@@ -164,6 +164,7 @@ def _operator(tokens: Tokens) -> OperatorDecl:
         outputs=outputs,
         groups=groups,
         mvms=mvms,
+        moved_bytes=moved_bytes,
         matrix=matrix,
         reads=reads,
         adds=adds,

@@ -103,7 +103,8 @@ def _operator(operator: OperatorDecl) -> str:
     )
     return (
         f"operator {quote(operator.name)} inputs {operator.inputs} outputs {operator.outputs} "
-        f"groups {operator.groups} mvms {operator.mvms}{lists} writes {quote(operator.writes)};"
+        f"groups {operator.groups} mvms {operator.mvms} moves {operator.moved_bytes}{lists} "
+        f"writes {quote(operator.writes)};"
     )
 
 
