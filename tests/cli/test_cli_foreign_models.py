@@ -22,7 +22,9 @@ def test_there_are_nine_light_graphs():
 @pytest.mark.slow
 @pytest.mark.parametrize("path", LIGHT, ids=lambda path: path.stem)
 def test_light_graphs_are_planned_or_refused_with_a_reason(cimplan, path, tmp_path):
-    run = cimplan("partition", path, "--json", "--time-limit", "20s", "-o", tmp_path / "plan.json")
+    run = cimplan(
+        "partition", path, "--json", "--measure-for", "1s", "--time-limit", "20s", "-o", tmp_path / "plan.json"
+    )
     if run.code == 0:
         assert run.json["checked"] is True
         assert run.json["lower_bound_ns"] <= run.json["makespan_ns"]
@@ -43,7 +45,7 @@ def test_foreign_models_are_planned(cimplan, name, tmp_path):
     path = model.path()
     assert cimplan("inspect", path, *shapes).code == 0
     profile = tmp_path / "host.json"
-    assert cimplan("profile", path, *shapes, "-o", profile).code == 0
+    assert cimplan("profile", path, *shapes, "--measure-for", "1s", "-o", profile).code == 0
     for crossbars in (0, 20, 200):
         arguments = ("--profile", profile, "--crossbars", crossbars, "--json", "--time-limit", "30s")
         run = cimplan("partition", path, *arguments)

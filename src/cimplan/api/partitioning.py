@@ -21,6 +21,7 @@ def profile(
     model: Model | str | Path,
     *,
     threads: int = 1,
+    measure_s: float | None = None,
     fresh: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> HostProfile:
@@ -32,6 +33,8 @@ def profile(
         What to measure.
     threads : int
         Threads of the runtime within an operator.
+    measure_s : float, optional
+        Rough time to spend on it.
     fresh : bool
         Measure now, even if the cache has a profile of this model, machine, runtime and number of threads.
     progress : callable, optional
@@ -47,7 +50,7 @@ def profile(
     InputError
         If the model cannot be read or run.
     """
-    from cimplan.cost.profile import cached_or_measure, measure
+    from cimplan.cost.profile import TIME_BUDGET_S, cached_or_measure, measure
 
     found = _as_model(model)
     _require_weights(found)
@@ -57,7 +60,14 @@ def profile(
             progress(f"measuring the host, run {run} of {runs}")
 
     take = measure if fresh else cached_or_measure
-    return _named(take(found.path, shapes=found.shapes, threads=threads, progress=count), found)
+    taken = take(
+        found.path,
+        shapes=found.shapes,
+        threads=threads,
+        time_budget_s=TIME_BUDGET_S if measure_s is None else measure_s,
+        progress=count,
+    )
+    return _named(taken, found)
 
 
 def estimate(model: Model | str | Path, processor: str = "cortex-a72") -> HostProfile:
@@ -96,6 +106,7 @@ def cost(
     mvm_latency_ns: float | None = None,
     bus_bandwidth_gbps: float | None = None,
     threads: int = 1,
+    measure_s: float | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> CostedNetwork:
     """Put a price on every option of every operator; the input of every partition method.
@@ -110,8 +121,8 @@ def cost(
         Host times; measured now (or taken from the cache) if left out.
     crossbars, mvm_latency_ns, bus_bandwidth_gbps : optional
         Values that replace those of the hardware.
-    threads : int
-        For a measurement.
+    threads, measure_s
+        For a measurement, as in `profile`.
     progress : callable, optional
         Told what is going on.
 
@@ -146,12 +157,14 @@ def cost(
     elif chip.host.estimate is not None:
         profile = estimate(found, chip.host.estimate)
     else:
-        profile = _measured(found, threads, progress)
+        profile = _measured(found, threads, measure_s, progress)
     return build_problem(profile, chip)
 
 
-def _measured(model: Model, threads: int, progress: Callable[[str], None] | None) -> HostProfile:
-    return profile(model, threads=threads, progress=progress)
+def _measured(
+    model: Model, threads: int, measure_s: float | None, progress: Callable[[str], None] | None
+) -> HostProfile:
+    return profile(model, threads=threads, measure_s=measure_s, progress=progress)
 
 
 def partition(

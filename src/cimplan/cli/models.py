@@ -8,7 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from cimplan.cli.console import emit, emit_json, facts, printable, table, working
-from cimplan.cli.options import HardwareOption, JsonOption, ModelArgument, QuietOption, ShapeOption, parse_shapes
+from cimplan.cli.options import (
+    HardwareOption,
+    JsonOption,
+    MeasureOption,
+    ModelArgument,
+    QuietOption,
+    ShapeOption,
+    parse_shapes,
+)
 
 
 def inspect(
@@ -96,6 +104,7 @@ def profile(
     model: ModelArgument,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Profile to write.")],
     threads: Annotated[int, typer.Option("--threads", min=1, max=1024, help="Threads within an operator.")] = 1,
+    measure_for: MeasureOption = None,
     estimate: Annotated[
         str | None,
         typer.Option("--estimate", metavar="PROCESSOR", help="Estimate a processor instead of measuring this one."),
@@ -108,8 +117,9 @@ def profile(
     from cimplan.api import partitioning
     from cimplan.api.models import load
     from cimplan.errors import InputError
-    from cimplan.units import format_duration
+    from cimplan.units import format_duration, parse_duration_ns
 
+    measure_s = None if measure_for is None else parse_duration_ns(measure_for) / 1e9
     if not output.parent.is_dir():
         raise InputError("cannot write the profile", where=str(output), why="its folder does not exist")
     with working("preparing", quiet=quiet or json) as tell:
@@ -117,7 +127,7 @@ def profile(
         if estimate is not None:
             result = partitioning.estimate(found, estimate)
         else:
-            result = partitioning.profile(found, threads=threads, fresh=True, progress=tell)
+            result = partitioning.profile(found, threads=threads, measure_s=measure_s, fresh=True, progress=tell)
     result.save(output)
     measurement = result.measurement
     summary: dict[str, Any] = {

@@ -18,6 +18,9 @@ ShapeOption = Annotated[
     typer.Option("--shape", metavar="NAME=1,3,224,224", help="Shape of an input with open dimensions; repeatable."),
 ]
 OutputOption = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
+MeasureOption = Annotated[
+    str | None, typer.Option("--measure-for", metavar="10s", help="Rough time to spend on measuring this machine.")
+]
 HardwareOption = Annotated[str, typer.Option("--hardware", metavar="NAME|FILE", help="Preset or YAML description.")]
 
 

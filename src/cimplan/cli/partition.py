@@ -15,6 +15,7 @@ from cimplan.cli.console import emit, emit_json, facts, note, printable, table, 
 from cimplan.cli.options import (
     HardwareOption,
     JsonOption,
+    MeasureOption,
     OutputOption,
     QuietOption,
     ShapeOption,
@@ -70,6 +71,7 @@ def partition(
     ] = None,
     curve: Annotated[bool, typer.Option("--curve", help="Also the optimum of every crossbar budget.")] = False,
     threads: ThreadsOption = 1,
+    measure_for: MeasureOption = None,
     shape: ShapeOption = None,
     output: OutputOption = None,
     all_operators: Annotated[bool, typer.Option("--all", help="List every operator with its reason.")] = False,
@@ -87,7 +89,9 @@ def partition(
     if output is not None and not output.parent.is_dir():
         raise InputError("cannot write the plan", where=str(output), why="its folder does not exist")
     start = None if warm_start is None else Plan.read(warm_start)
-    costed = _costed(model, hardware, profile, crossbars, mvm_latency, bus_bandwidth, threads, shape, quiet or json)
+    costed = _costed(
+        model, hardware, profile, crossbars, mvm_latency, bus_bandwidth, threads, measure_for, shape, quiet or json
+    )
     with _terminating(), working("solving", quiet=quiet or json) as tell:
 
         def show(state: Progress) -> None:
@@ -126,6 +130,7 @@ def compare(
     time_limit: TimeOption = "30s",
     seed: SeedOption = 0,
     threads: ThreadsOption = 1,
+    measure_for: MeasureOption = None,
     shape: ShapeOption = None,
     list_methods: Annotated[bool, typer.Option("--list", help="List the methods and stop.")] = False,
     json: JsonOption = False,
@@ -148,7 +153,9 @@ def compare(
         if name not in METHODS:
             raise InputError(f"there is no method {name!r}", where="--methods", fix=did_you_mean(name, METHODS))
     limit_s = None if time_limit is None else parse_duration_ns(time_limit) / 1e9
-    costed = _costed(model, hardware, profile, crossbars, mvm_latency, bus_bandwidth, threads, shape, quiet or json)
+    costed = _costed(
+        model, hardware, profile, crossbars, mvm_latency, bus_bandwidth, threads, measure_for, shape, quiet or json
+    )
     rows: list[dict[str, Any]] = []
     for name in names:
         with working(f"solving with {name}", quiet=quiet or json):
@@ -199,6 +206,7 @@ def _costed(
     mvm_latency: str | None,
     bus_bandwidth: str | None,
     threads: int,
+    measure_for: str | None,
     shape: list[str] | None,
     quiet: bool,
 ) -> CostedNetwork:
@@ -210,6 +218,7 @@ def _costed(
     shapes = parse_shapes(shape)
     latency_ns = None if mvm_latency is None else parse_duration_ns(mvm_latency)
     bandwidth_gbps = None if bus_bandwidth is None else parse_bandwidth_gbps(bus_bandwidth)
+    measure_s = None if measure_for is None else parse_duration_ns(measure_for) / 1e9
     chip = load_hardware(hardware)
     with working("reading the model", quiet=quiet) as tell:
         found = None if model is None else load(model, shapes=shapes)
@@ -221,6 +230,7 @@ def _costed(
             mvm_latency_ns=latency_ns,
             bus_bandwidth_gbps=bandwidth_gbps,
             threads=threads,
+            measure_s=measure_s,
             progress=tell,
         )
 

@@ -47,6 +47,9 @@ _BLOCK_RUNS = 5
 _WARM_UP_RUNS = 2
 _LEAST_RUNS = 5
 _MOST_RUNS = 400
+TIME_BUDGET_S = 10.0
+"""Rough time of a measurement unless told otherwise."""
+
 _MOST_EVENTS = 60_000
 _EXTERNAL_FROM_BYTES = 2**30
 _BUSY_RATIO = 1.25
@@ -57,7 +60,7 @@ def measure(
     *,
     threads: int = 1,
     runs: int | None = None,
-    time_budget_s: float = 10.0,
+    time_budget_s: float = TIME_BUDGET_S,
     seed: int = 0,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     progress: Progress | None = None,
@@ -138,13 +141,14 @@ def cached_or_measure(
     path: Path,
     *,
     threads: int = 1,
+    time_budget_s: float = TIME_BUDGET_S,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     progress: Progress | None = None,
 ) -> HostProfile:
     """Return the profile of a model on this machine, measured once and kept in the cache.
 
-    The key is the model's content, the shapes, threads, processor and versions; a cached file that no longer reads
-    is measured again.
+    The key is the model's content, the shapes, threads, time budget, processor and versions; a cached file that no
+    longer reads is measured again. Arguments as for `measure`.
 
     Raises
     ------
@@ -157,12 +161,12 @@ def cached_or_measure(
     model_hash = _hash(path)
     given = ",".join(f"{name}={'x'.join(map(str, shape))}" for name, shape in sorted((shapes or {}).items()))
     versions = [f"{package}={package_version(package)}" for package in ("onnxruntime", "cimplan")]
-    key = "|".join(
-        (path.stem, "profile", model_hash, given, f"threads={threads}", host.cpu_name(), platform.machine(), *versions)
-    )
+    effort = (f"threads={threads}", f"budget={time_budget_s:g}s")
+    key = "|".join((path.stem, "profile", model_hash, given, *effort, host.cpu_name(), platform.machine(), *versions))
 
     def make(target: Path) -> None:
-        target.write_text(measure(path, threads=threads, shapes=shapes, progress=progress).to_json(), encoding="utf-8")
+        profile = measure(path, threads=threads, time_budget_s=time_budget_s, shapes=shapes, progress=progress)
+        target.write_text(profile.to_json(), encoding="utf-8")
 
     cached = cached_file(key, ".json", make)
     try:
