@@ -7,13 +7,13 @@ from dataclasses import replace
 from time import monotonic
 from typing import NamedTuple
 
+from cimplan.dualmode.assembly import assemble
 from cimplan.dualmode.methods import BASELINE, METHODS
 from cimplan.dualmode.network import matrix_operators
 from cimplan.dualmode.options import CompileOptions
-from cimplan.dualmode.placement import Placer, switch_cycles
 from cimplan.dualmode.published import PublishedModel
 from cimplan.dualmode.rates import Rates
-from cimplan.dualmode.segmentation import Found, Search, SearchRules
+from cimplan.dualmode.segmentation import Found, Search
 from cimplan.dualmode.split import LADDER
 from cimplan.dualmode.variants import SegmentModel
 from cimplan.dualmode.windows import PieceNetwork, shapes_of
@@ -24,10 +24,6 @@ from cimplan.plan.dual_mode import (
     DualModePlan,
     Limits,
     MatrixOperator,
-    Part,
-    Segment,
-    Store,
-    WriteBack,
 )
 
 Progress = Callable[[str], None]
@@ -82,8 +78,9 @@ def compile_graph(
     operators = matrix_operators(graph, chip, options.readings)
     compiler = _Compiler(operators, chip, options, started, progress)
     best = compiler.best(options.method)
-    baseline = best if options.method == BASELINE else compiler.best(BASELINE)
-    segments = compiler.segments(best, METHODS[options.method].rules)
+    baseline = best if options.method == BASELINE else compiler.best(BASELINE, trace=False)
+    duplicate = METHODS[options.method].rules.duplicate
+    segments = assemble(best.network, best.found, compiler.model, duplicate=duplicate)
     latency = sum(segment.total_cycles for segment in segments)
     return DualModePlan(
         model=graph.name,
@@ -120,11 +117,11 @@ class _Compiler:
         self._progress = progress
         self._rates = Rates.of(chip, options.readings)
         self._shapes = shapes_of(operators, chip, options.readings)
-        self._model: SegmentModel = PublishedModel(self._rates)
+        self.model: SegmentModel = PublishedModel(self._rates)
         self._networks: dict[int, PieceNetwork] = {}
 
-    def best(self, method: str) -> Best:
-        """Return the best answer of a method over all split sizes."""
+    def best(self, method: str, *, trace: bool = True) -> Best:
+        """Return the best answer of a method over all split sizes; without `trace` only what it costs."""
         rules = replace(METHODS[method].rules, segment_pieces=self._options.segment_pieces)
         tried: list[int] = []
         best: tuple[PieceNetwork, Found] | None = None
@@ -135,7 +132,7 @@ class _Compiler:
             if self._progress is not None:
                 self._progress(f"{method}: pieces of at most {size} arrays")
             network = self._network(size)
-            found = Search(network, self._model, rules, self._deadline).run()
+            found = Search(network, self.model, rules, self._deadline).run(trace=trace)
             tried.append(size)
             lower = found.lower_bound if lower is None else min(lower, found.lower_bound)
             if best is None or found.cycles < best[1].cycles:
@@ -155,60 +152,3 @@ class _Compiler:
 
     def _sizes(self) -> Sequence[int]:
         return [s for s in (self._options.split_sizes or LADDER) if s <= self._chip.arrays][::-1]
-
-    def segments(self, best: Best, rules: SearchRules) -> tuple[Segment, ...]:
-        """Return the segments of an answer with their arrays placed."""
-        placer = Placer(self._chip.arrays)
-        each = (self._chip.switch_to_memory_cycles, self._chip.switch_to_compute_cycles)
-        segments = []
-        for choice in best.found.choices:
-            window, variant = choice.window, choice.variant
-            allocation = self._model.allocate(window, variant, choice.memory_mode, duplicate=rules.duplicate)
-            to_memory, to_compute, part_arrays, store_arrays = placer.place(allocation, choice.memory_mode)
-            parts = []
-            for index, (span, size) in enumerate(zip(window.ranges, window.sizes, strict=True)):
-                parts.append(
-                    Part(
-                        operator=span.operator,
-                        blocks=best.network.splits[span.operator].blocks(span.first, span.end),
-                        arrays=size.arrays,
-                        operations=size.operations,
-                        input_bytes=size.input_bytes,
-                        output_bytes=size.output_bytes,
-                        weight_bytes=size.weight_bytes,
-                        compute_arrays=allocation.compute[index],
-                        input_arrays=allocation.inputs[index],
-                        output_arrays=allocation.outputs[index],
-                        cycles=allocation.part_cycles[index],
-                        placement=part_arrays[index],
-                    )
-                )
-            stores = tuple(
-                Store(
-                    source=store.source,
-                    target=store.target,
-                    arrays=store.arrays,
-                    held_bytes=store.held_bytes,
-                    placement=arrays,
-                    kept_from_previous=store.kept_from_previous,
-                    kept_for_next=store.kept_for_next,
-                )
-                for store, arrays in zip(allocation.stores, store_arrays, strict=True)
-            )
-            segments.append(
-                Segment(
-                    parts=tuple(parts),
-                    stores=stores,
-                    memory_mode_arrays=choice.memory_mode,
-                    to_memory=to_memory,
-                    to_compute=to_compute,
-                    write_backs=tuple(
-                        WriteBack(window.ranges[part].operator, size) for part, size in variant.written_back
-                    ),
-                    cycles=allocation.cycles,
-                    switch_cycles=switch_cycles(to_memory, to_compute, each),
-                    write_cycles=allocation.write_cycles,
-                    write_back_cycles=variant.after_cycles,
-                )
-            )
-        return tuple(segments)

@@ -33,6 +33,8 @@ def largest_sharing(capacity: Sequence[int], edges: Sequence[SharingEdge]) -> li
     list of int
         Arrays shared on each edge.
     """
+    if _is_out_forest(edges):
+        return _from_the_leaves(capacity, edges)
     limits = [min(limit, capacity[u], capacity[v]) for u, v, limit in edges]
     live = [index for index, limit in enumerate(limits) if limit > 0]
     shared = [0] * len(edges)
@@ -46,6 +48,30 @@ def largest_sharing(capacity: Sequence[int], edges: Sequence[SharingEdge]) -> li
     found = _bipartite(left, edges, limits, core, sides) if sides is not None else _general(left, edges, limits, core)
     for index, amount in zip(core, found, strict=True):
         shared[index] = amount
+    return shared
+
+
+def _is_out_forest(edges: Sequence[SharingEdge]) -> bool:
+    """Return whether edges are sorted by consumer and every consumer has one producer, which comes before it."""
+    last = -1
+    for producer, consumer, _ in edges:
+        if consumer <= last or producer >= consumer:
+            return False
+        last = consumer
+    return True
+
+
+def _from_the_leaves(capacity: Sequence[int], edges: Sequence[SharingEdge]) -> list[int]:
+    """Settle the edges of an out-forest from the last consumer on: everything behind it is settled before."""
+    left = list(capacity)
+    shared = [0] * len(edges)
+    for index in range(len(edges) - 1, -1, -1):
+        producer, consumer, limit = edges[index]
+        amount = min(limit, left[producer], left[consumer])
+        if amount:
+            shared[index] = amount
+            left[producer] -= amount
+            left[consumer] -= amount
     return shared
 
 

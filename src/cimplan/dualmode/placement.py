@@ -7,10 +7,28 @@ chosen among the others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
 from cimplan.dualmode.variants import Allocation
 from cimplan.plan.dual_mode import ArrayRange, array_numbers, array_ranges
+
+
+class Placed(NamedTuple):
+    """The arrays of one segment.
+
+    Attributes
+    ----------
+    to_memory, to_compute : tuple of ArrayRange
+        Arrays that switch before it.
+    parts, stores : tuple of tuple of ArrayRange
+        The arrays of each part and of each store.
+    """
+
+    to_memory: tuple[ArrayRange, ...]
+    to_compute: tuple[ArrayRange, ...]
+    parts: tuple[tuple[ArrayRange, ...], ...]
+    stores: tuple[tuple[ArrayRange, ...], ...]
 
 
 class Placer:
@@ -18,15 +36,12 @@ class Placer:
 
     def __init__(self, arrays: int) -> None:
         self._arrays = arrays
-        self._memory: set[int] = set()
+        self._memory: frozenset[int] = frozenset()
         self._kept: tuple[ArrayRange, ...] = ()
+        self._known: dict[Hashable, tuple[Placed, frozenset[int], tuple[ArrayRange, ...]]] = {}
 
-    def place(
-        self, allocation: Allocation, memory_mode: int
-    ) -> tuple[
-        tuple[ArrayRange, ...], tuple[ArrayRange, ...], list[tuple[ArrayRange, ...]], list[tuple[ArrayRange, ...]]
-    ]:
-        """Return the arrays of one segment.
+    def place(self, allocation: Allocation, memory_mode: int) -> Placed:
+        """Return the arrays of the next segment.
 
         Parameters
         ----------
@@ -34,34 +49,36 @@ class Placer:
             Counts of the segment.
         memory_mode : int
             Arrays in memory mode, used or idle.
-
-        Returns
-        -------
-        tuple
-            Arrays that switch to memory, arrays that switch to compute, the arrays of each part, and of each store.
         """
+        # A long network comes to the same situation again and again.
+        key = (allocation, memory_mode, self._memory, self._kept)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._place(allocation, memory_mode)
+        placed, self._memory, self._kept = found
+        return placed
+
+    def _place(self, allocation: Allocation, memory_mode: int) -> tuple[Placed, frozenset[int], tuple[ArrayRange, ...]]:
         kept = set(array_numbers(self._kept))
-        before = set(self._memory)
+        before = self._memory
         if memory_mode >= len(before):
             computing = [array for array in range(self._arrays - 1, -1, -1) if array not in before]
             now = before | set(computing[: memory_mode - len(before)])
         else:
             droppable = sorted(before - kept)
             now = before - set(droppable[: len(before) - memory_mode])
-        to_memory, to_compute = array_ranges(now - before), array_ranges(before - now)
         free = [array for array in range(self._arrays) if array not in now]
         parts: list[tuple[ArrayRange, ...]] = []
         for count in allocation.compute:
             parts.append(array_ranges(free[:count]))
             free = free[count:]
         stores = self._stores(allocation, now, kept)
-        self._memory = now
-        self._kept = next(
+        stays = next(
             (ranges for store, ranges in zip(allocation.stores, stores, strict=True) if store.kept_for_next), ()
         )
-        return to_memory, to_compute, parts, stores
+        return Placed(array_ranges(now - before), array_ranges(before - now), tuple(parts), tuple(stores)), now, stays
 
-    def _stores(self, allocation: Allocation, now: set[int], kept: set[int]) -> list[tuple[ArrayRange, ...]]:
+    def _stores(self, allocation: Allocation, now: frozenset[int], kept: set[int]) -> list[tuple[ArrayRange, ...]]:
         # From above, so that arrays which leave memory mode, taken from below, seldom hold what stays.
         free = sorted(now - kept, reverse=True)
         placed: dict[int, tuple[ArrayRange, ...]] = {}

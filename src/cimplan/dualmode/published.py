@@ -65,6 +65,8 @@ class MemoryStep(NamedTuple):
 class PublishedModel:
     """Run times of segments under the published cost model."""
 
+    states = 1
+
     def __init__(self, rates: Rates) -> None:
         self.rates = rates
         self._levels: dict[tuple[tuple[PartSize, ...], bool], list[Level]] = {}
@@ -167,8 +169,9 @@ class PublishedModel:
             limit = min(modes - 1, self.rates.chip.arrays - levels[0].arrays)
             for step in self.memory_steps(case, limit=limit, enough_cycles=levels[-1].cycles):
                 moving[step.arrays] = step.cycles
-            for arrays in range(1, modes):
-                moving[arrays] = min(moving[arrays], moving[arrays - 1])
+            least = NEVER
+            for arrays, cycles in enumerate(moving):
+                least = moving[arrays] = min(least, cycles)
         return best_curve(levels, moving, self.rates.chip.arrays)
 
     def relaxed(self, window: Window, *, modes: int) -> Cycles:
@@ -184,11 +187,12 @@ class PublishedModel:
             for step in self.memory_steps(case, limit=2 * (modes - 1), enough_cycles=levels[-1].cycles):
                 arrays = ceil_div(step.arrays, 2)
                 moving[arrays] = min(moving[arrays], step.cycles)
-            for arrays in range(1, modes):
-                moving[arrays] = min(moving[arrays], moving[arrays - 1])
+            least = NEVER
+            for arrays, cycles in enumerate(moving):
+                least = moving[arrays] = min(least, cycles)
         return best_curve(levels, moving, self.rates.chip.arrays)
 
-    def allocate(self, window: Window, variant: Variant, memory_mode: int, *, duplicate: bool) -> Allocation:
+    def allocate(self, variant: Variant, memory_mode: int, *, duplicate: bool) -> Allocation:
         """Return the arrays with which a variant reaches its curve at `memory_mode`."""
         case = cast(PublishedSegment, variant.segment)
         rates = self.rates
@@ -211,13 +215,12 @@ class PublishedModel:
             if amount:
                 outputs[producer] += amount
                 shared_in[consumer] += amount
-                source, target = window.ranges[producer].operator, window.ranges[consumer].operator
                 held = min(amount * rates.chip.array_bytes, parts[producer].output_bytes, parts[consumer].input_bytes)
-                stores.append(StoreCount(source, target, amount, held))
+                stores.append(StoreCount(producer, consumer, amount, held))
         inputs = tuple(total - out for total, out in zip(step.per_part, outputs, strict=True))
         for index, count in enumerate(inputs):
             if count > shared_in[index]:
-                stores.append(StoreCount(None, window.ranges[index].operator, count - shared_in[index], 0))
+                stores.append(StoreCount(None, index, count - shared_in[index], 0))
         part_cycles = []
         for part, count, (need, base, gain), held in zip(
             parts, compute, self.bandwidth(parts), step.per_part, strict=True

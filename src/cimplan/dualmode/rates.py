@@ -128,7 +128,9 @@ class Rates:
 
         The walk takes the slowest parts and gives them the least arrays that make them faster, until the chip is
         full. Any optimal allocation takes for its run time the least arrays, and run times between two levels need
-        the arrays of the slower one, so the levels miss nothing. Empty if the parts do not fit.
+        the arrays of the faster one, so the levels miss nothing. A level that runs and writes no faster in all than
+        one with fewer arrays is left out: no number of memory arrays makes it the better one. Empty if the parts do
+        not fit.
         """
         limit = self.chip.arrays
         arrays = [part.arrays for part in parts]
@@ -138,6 +140,7 @@ class Rates:
         cycles = [self.compute_cycles(part, count) for part, count in zip(parts, arrays, strict=True)]
         slowest = max(cycles)
         levels = [Level(slowest, total, self.write_cycles(parts, max(arrays)))]
+        best = slowest + levels[0].write_cycles
         while duplicate and slowest > 1:
             for index, part in enumerate(parts):
                 if cycles[index] == slowest:
@@ -148,5 +151,10 @@ class Rates:
             if total > limit:
                 break
             slowest = max(cycles)
-            levels.append(Level(slowest, total, self.write_cycles(parts, max(arrays))))
+            writing = self.write_cycles(parts, max(arrays))
+            if slowest + writing < best:
+                best = slowest + writing
+                levels.append(Level(slowest, total, writing))
+            elif writing >= best:
+                break
         return levels

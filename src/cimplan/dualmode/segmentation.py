@@ -11,8 +11,7 @@ where curve(…)[m] is the least T + T_write of an exact allocation with m array
 best[i, j] = intra + min_h best[h, i] + inter over segments, minimised over all allocations instead of one for each
 segment. Arrays start in compute mode.
 
-Long runs of equal pieces become periodic: once the table of costs repeats up to a constant, the rest of the run is
-filled in, which is exact because the recurrence depends on nothing else.
+Runs of equal pieces and repeated blocks of operators are filled in once their costs repeat; see `repeats`.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ import numpy as np
 
 from cimplan.dualmode.curve import Cycles
 from cimplan.dualmode.rates import NEVER
+from cimplan.dualmode.repeats import Repeats, Signatures
 from cimplan.dualmode.variants import SegmentModel, Variant
 from cimplan.dualmode.windows import PartRange, PieceNetwork, Window
 from cimplan.errors import InternalError
-from cimplan.plan.dual_mode import NETWORK
 
 Cuts = Literal["free", "greedy", "per_operator"]
 
@@ -117,7 +116,7 @@ class Search:
         self._limit = chip.arrays
         self._modes = chip.arrays + 1 if rules.memory else 1
         self._steps = np.arange(self._modes, dtype=np.int64)
-        self._signatures = _Signatures(network)
+        self._signatures = Signatures(network)
         self._options: dict[Hashable, list[tuple[Cycles, Variant]]] = {}
         self._curves: dict[Hashable, Cycles] = {}
         self._operator_of: list[int] = []
@@ -127,16 +126,15 @@ class Search:
             for piece in range(split.pieces):
                 self._arrays.append(self._arrays[-1] + split.size(piece, piece + 1).arrays)
 
-    def run(self) -> Found:
-        """Return the best segmentation."""
+    def run(self, *, trace: bool = True) -> Found:
+        """Return the best segmentation; without `trace` only what it costs."""
         pieces = self._network.pieces
-        states = 2
-        table = np.full((pieces + 1, states, self._modes), NEVER, dtype=np.int64)
+        table = np.full((pieces + 1, self._model.states, self._modes), NEVER, dtype=np.int64)
         ready = np.full_like(table, NEVER)
         table[0, 0, 0] = 0
         ready[0] = self._switched(table[0])
         bound = ready_bound = None
-        runs = _Runs(self._network, self._limit) if self._rules.cuts == "free" else None
+        runs = Repeats(self._network, self._limit) if self._rules.cuts == "free" else None
         starts = self._fixed_starts()
         late = False
         end = 0
@@ -165,7 +163,8 @@ class Search:
         if best >= NEVER:
             raise InternalError("no segmentation was found although every piece fits the chip")
         lower = best if bound is None else min(best, int(bound[pieces].min()))
-        return Found(self._trace(table, ready, starts, best), best, lower, len(self._curves))
+        choices = self._trace(table, ready, starts, best) if trace else ()
+        return Found(choices, best, lower, len(self._curves))
 
     def _first(self, end: int, starts: Sequence[int] | None, late: bool) -> tuple[int, int]:
         """Return the first piece of the longest segment tried that ends at `end`, and of the longest that fits."""
@@ -289,87 +288,3 @@ def _keep_best(rows: Cycles) -> None:
     value = rows[best]
     rows[:] = NEVER
     rows[best] = value
-
-
-class _Signatures:
-    """Keys that are equal for windows which differ only in where they lie."""
-
-    def __init__(self, network: PieceNetwork) -> None:
-        self._network = network
-        self._known: dict[tuple[int, int], int] = {}
-        self._numbers: dict[Hashable, int] = {}
-
-    def of(self, first: int, end: int, first_operator: int, last_operator: int) -> Hashable:
-        """Return the key of the window of pieces `first` to `end` (exclusive)."""
-        network = self._network
-        pair = (first_operator, last_operator)
-        structure = self._known.get(pair)
-        if structure is None:
-            structure = self._known[pair] = self._structure(first_operator, last_operator)
-        low = first - network.offsets[first_operator]
-        high = end - network.offsets[last_operator]
-        last = network.splits[last_operator]
-        if first_operator == last_operator:
-            return (structure, last.kind_of(low, high), high == last.pieces)
-        split = network.splits[first_operator]
-        return (structure, split.kind_of(low, split.pieces), last.kind_of(0, high), high == last.pieces)
-
-    def _structure(self, first: int, last: int) -> int:
-        """Return a number for the operators of a window, their edges, and what follows."""
-        network = self._network
-        members: list[Hashable] = []
-        seen: dict[str, int] = {}
-        for index in range(first, min(last + 2, len(network.operators))):
-            op = network.operators[index]
-            use = network.last_use[index]
-            members.append(
-                (
-                    id(network.splits[index]),
-                    tuple(source - first if source >= first else NETWORK for source in op.reads),
-                    (use > last) + (use >= last),
-                    seen.setdefault(op.operand, index - first),
-                )
-            )
-        return self._numbers.setdefault((last - first, tuple(members)), len(self._numbers))
-
-
-class _Runs:
-    """Fills in the rest of a run of equal pieces once its costs repeat."""
-
-    def __init__(self, network: PieceNetwork, arrays: int) -> None:
-        self._network = network
-        self._arrays = arrays
-        self._operator = -1
-        self._seen: dict[Hashable, int] = {}
-        self._reach = 0
-
-    def fill(self, table: Cycles, ready: Cycles, end: int) -> int:
-        """Look at the row just made; if the run repeats, fill its rest. Return the last row made."""
-        network = self._network
-        while self._operator < 0 or end > network.offsets[self._operator + 1]:
-            self._operator += 1
-            self._seen = {}
-            split = network.splits[self._operator]
-            smallest = min(split.size(piece, piece + 1).arrays for piece in range(min(split.pieces, split.period)))
-            self._reach = self._arrays // smallest + 1
-        offset = network.offsets[self._operator]
-        split = network.splits[self._operator]
-        run_end = network.offsets[self._operator + 1] - split.tail
-        if end - offset < 2 * self._reach or end >= run_end - split.period:
-            return end
-        window = table[end - self._reach + 1 : end + 1]
-        floor = window.min()
-        key = ((end - offset) % split.period, np.where(window < NEVER, window - floor, NEVER).tobytes())
-        earlier = self._seen.setdefault(key, end)
-        if earlier == end:
-            return end
-        period = end - earlier
-        gain = int(table[end].min()) - int(table[earlier].min())
-        count = run_end - end
-        later = np.arange(count)
-        rows = earlier + 1 + later % period
-        grown = ((later // period + 1) * gain)[:, None, None]
-        for values in (table, ready):
-            source = values[rows]
-            values[end + 1 : run_end + 1] = np.where(source < NEVER, source + grown, NEVER)
-        return run_end

@@ -38,7 +38,7 @@ class StoreCount(NamedTuple):
     Attributes
     ----------
     source, target : int or None
-        Operators, as in `cimplan.plan.dual_mode.Store`.
+        As in `cimplan.plan.dual_mode.Store`, but parts of the segment instead of operators.
     arrays, held_bytes : int
         How many, and what lies in them.
     kept_from_previous, kept_for_next : bool
@@ -80,9 +80,18 @@ class Allocation(NamedTuple):
 
 
 class SegmentModel(Protocol):
-    """A cost model, as the segmentation sees it."""
+    """A cost model, as the segmentation sees it.
+
+    Attributes
+    ----------
+    rates : Rates
+        The chip.
+    states : int
+        1, or 2 if data may stay in memory arrays over a boundary.
+    """
 
     rates: Rates
+    states: int
 
     def variants(self, network: PieceNetwork, window: Window, *, memory: bool) -> Sequence[Variant]:
         """Return the ways to run a window; without `memory`, those without arrays in memory mode."""
@@ -96,6 +105,6 @@ class SegmentModel(Protocol):
         """Return a lower bound of T + T_write of every window that ends with this one, for each number of arrays."""
         ...
 
-    def allocate(self, window: Window, variant: Variant, memory_mode: int, *, duplicate: bool) -> Allocation:
+    def allocate(self, variant: Variant, memory_mode: int, *, duplicate: bool) -> Allocation:
         """Return the arrays with which a variant reaches its curve at `memory_mode`."""
         ...
