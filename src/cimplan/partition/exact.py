@@ -154,7 +154,7 @@ def _decompose(attempt: _Attempt, deadline: float | None) -> None:
             tables = tabulate(network, spine, delayed=delayed, memory=memory)
         except TooWideError:
             return
-        rest = remaining(tables)
+        rest = remaining(tables, problem.budget)
         if not delayed:
             for heavy in (False, True):
                 attempt.offer(_descend(tables, rest, problem.budget, heavy), "blocks")
@@ -190,7 +190,7 @@ def _descend(tables: Tables, rest: Remaining, budget: int, heavy: bool) -> Sched
             for to, some in tables.ways[k][option].items():
                 for way in some:
                     ticks = (work + way.host_time) if heavy else way.time
-                    total = ticks + after[to].at_one(left - c - way.crossbars)
+                    total = ticks + after[to].at(left - c - way.crossbars)
                     key = (total, way.time + work, c + way.crossbars)
                     if best is None or key < best[0]:
                         best = (key, to, way, choices)

@@ -116,7 +116,7 @@ def fold_until(
                             continue
                         time, busy, delayed = _pass(label, way, last, on_host, flush)
                         left = budget - used
-                        if time + path.at_one(left) >= below or busy + load.at_one(left) >= below:
+                        if time + path.at(left) >= below or busy + load.at(left) >= below:
                             continue
                         out.append(Label(used, time, busy, delayed, (label, way, ())))
         _strip(grown)

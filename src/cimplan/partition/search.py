@@ -23,7 +23,7 @@ from cimplan.cost.problem import HOST
 from cimplan.partition.block import Key, occupancy
 from cimplan.partition.fold import Label
 from cimplan.partition.structure import Network, as_set, members
-from cimplan.partition.tables import Remaining, Staircase, Tables, knapsack, lowest
+from cimplan.partition.tables import UNREACHABLE, Floor, Remaining, Tables, knapsack
 
 LABEL_LIMIT = 200_000
 """Labels after which the search gives up."""
@@ -75,7 +75,7 @@ class _State:
     buckets: tuple[int, ...]
     waiting: tuple[tuple[int, Key], ...]
     available: tuple[int, ...]
-    load: Staircase
+    load: Floor
     position: dict[tuple[int, Key], int] = field(default_factory=dict)
     path: list[tuple[int, list[tuple[int, int]]]] = field(default_factory=list)
     """Per operator that waits: its block (-1 for a filler) and (position, least ticks from there) per kind of place."""
@@ -153,6 +153,7 @@ class Search:
         self.bucket_of = self._buckets()
         self.pool_of_block = self._pools()
         self.after_block = [self._after(k) for k in range(len(tables.blocks))]
+        self.end = rest.path[-1][-1]
         self.states: dict[int, _State] = {}
 
     # --- what is known before the search ---------------------------------------------------------------------
@@ -206,10 +207,10 @@ class Search:
     def _host_only(self, v: int) -> int:
         return min(option.duration if option.place == HOST else 0 for option in self.options[v])
 
-    def _after(self, block: int) -> tuple[Staircase, Staircase]:
+    def _after(self, block: int) -> tuple[Floor, Floor]:
         """Return path and load after a block, whatever the option of its end."""
         path, load = self.rest.path[block + 1], self.rest.load[block + 1]
-        return lowest(list(path.values())), lowest(list(load.values()))
+        return _least(path.values()), _least(load.values())
 
     def _state(self, done: int) -> _State:
         """Return the state of an order ideal."""
@@ -233,16 +234,17 @@ class Search:
         self.states[done] = state
         return state
 
-    def _load_left(self, left: int, block: int) -> Staircase:
+    def _load_left(self, left: int, block: int) -> Floor:
         """Return the least host work that is left, over the crossbars left."""
         here = [v for v in members(left) if self.block_of.get(v, self.release.get(v, 0)) <= block]
         waits = sum(self.bucket_of[v][0] for v in here if v in self.bucket_of)
         offers = knapsack(self.network, here)
-        if block == len(self.after_block):
-            after = Staircase(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
-        else:
-            after = self.after_block[block][1]
-        return lowest([after.shifted(c, work + waits) for c, work, _ in offers])
+        after = self.end if block == len(self.after_block) else self.after_block[block][1]
+        entries = len(after.ticks) + max(c for c, _, _ in offers) // after.unit
+        least = np.full(entries, UNREACHABLE)
+        for crossbars, work, _ in offers:
+            np.minimum(least, after.spent(after.first, entries, crossbars, work + waits), out=least)
+        return Floor(after.unit, after.first, least)
 
     # --- the search -----------------------------------------------------------------------------------------
 
@@ -356,7 +358,7 @@ class Search:
                 if waits is not None:
                     busy += waits[0]
                     grown[_BUSY] = busy
-                bound = busy + then.load.at_one(left)
+                bound = busy + then.load.at(left)
                 if bound >= below:
                     continue
                 for x in then.buckets:
@@ -387,10 +389,19 @@ class Search:
         for block, ends in state.path:
             bound = min(numbers[at] + ticks for at, ticks in ends)
             if block >= 0:
-                bound += self.after_block[block][0].at_one(left)
+                bound += self.after_block[block][0].at(left)
             if bound >= below:
                 return True
         return False
+
+
+def _least(floors: Iterable[Floor]) -> Floor:
+    """Return the least of some functions with the same window."""
+    one, *others = floors
+    ticks = one.ticks
+    for other in others:
+        ticks = np.minimum(ticks, other.ticks)
+    return Floor(one.unit, one.first, ticks)
 
 
 def _filled(free: int, until: int, busy: int, delayed: Sequence[int]) -> int:

@@ -7,7 +7,6 @@ the *path* (the blocks follow one another) and the *load* (the host must do all 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,73 +21,48 @@ from cimplan.partition.structure import Network
 
 Integers = npt.NDArray[np.int64]
 
-UNREACHABLE = np.int64(2**62)
+UNREACHABLE = np.int64(2**60)
 """Remaining time where the crossbars do not suffice."""
 
-_STEPS = 4096
-"""Steps a staircase may have; beyond, neighbours are joined to the lower of the two (still a bound)."""
+_ENTRIES = 2**24
+"""Numbers that the tables of what remains may hold; beyond, crossbars are counted in larger units (still a bound)."""
 
 
 @dataclass(frozen=True)
-class Staircase:
-    """A function of the crossbars left that falls in steps.
+class Floor:
+    """The least remaining time as a function of the crossbars left, which never rises.
 
     Attributes
     ----------
-    crossbars : numpy.ndarray of int64
-        Rising; below the first the value is `UNREACHABLE`.
+    unit : int
+        Crossbars are counted in units of so many, rounded down: what remains seems to need less than it does.
+    first : int
+        The units left that the first entry stands for; with fewer, nothing is asked.
     ticks : numpy.ndarray of int64
-        Falling.
+        One entry per number of units; more units than entries do not help further.
     """
 
-    crossbars: Integers
+    unit: int
+    first: int
     ticks: Integers
 
-    def at(self, crossbars: Integers) -> Integers:
-        """Return the values for an array of crossbars left."""
-        step = np.searchsorted(self.crossbars, crossbars, side="right") - 1
-        return np.where(step >= 0, self.ticks[step], UNREACHABLE)
-
-    def at_one(self, crossbars: int) -> int:
+    def at(self, crossbars: int) -> int:
         """Return the value for a number of crossbars left."""
-        rising, falling = self._steps
-        step = bisect_right(rising, crossbars)
-        return falling[step - 1] if step else int(UNREACHABLE)
+        if crossbars < 0:
+            return int(UNREACHABLE)
+        return self._listed[min(max(crossbars // self.unit - self.first, 0), len(self._listed) - 1)]
 
     @cached_property
-    def _steps(self) -> tuple[list[int], list[int]]:
-        return self.crossbars.tolist(), self.ticks.tolist()
+    def _listed(self) -> list[int]:
+        listed: list[int] = self.ticks.tolist()
+        return listed
 
-    def shifted(self, crossbars: int, ticks: int) -> Staircase:
-        """Return the staircase after spending crossbars and ticks."""
-        return Staircase(self.crossbars + crossbars, self.ticks + ticks)
-
-
-def lowest(stairs: Sequence[Staircase]) -> Staircase:
-    """Return the least of some staircases everywhere."""
-    crossbars = np.concatenate([s.crossbars for s in stairs])
-    ticks = np.concatenate([s.ticks for s in stairs])
-    order = np.lexsort((ticks, crossbars))
-    crossbars, ticks = crossbars[order], ticks[order]
-    before = np.empty_like(ticks)
-    before[:1] = UNREACHABLE
-    np.minimum.accumulate(ticks[:-1], out=before[1:])
-    keep = ticks < before
-    crossbars, ticks = crossbars[keep], ticks[keep]
-    if len(crossbars) > _STEPS:
-        crossbars, ticks = crossbars[::2], np.append(ticks[1::2], ticks[-1:] if len(ticks) % 2 else ticks[:0])
-    return Staircase(crossbars, ticks)
-
-
-def highest(one: Staircase, other: Staircase) -> Staircase:
-    """Return the greater of two staircases everywhere."""
-    crossbars = np.union1d(one.crossbars, other.crossbars)
-    ticks = np.maximum(one.at(crossbars), other.at(crossbars))
-    keep = np.empty(len(ticks), dtype=bool)
-    keep[:1] = True
-    keep[1:] = ticks[1:] < ticks[:-1]
-    keep &= ticks < UNREACHABLE
-    return Staircase(crossbars[keep], ticks[keep])
+    def spent(self, first: int, count: int, crossbars: int, ticks: int) -> Integers:
+        """Return `count` values from `first` units on, for crossbars and ticks spent before."""
+        units = np.arange(first, first + count) - crossbars // self.unit
+        values: Integers = self.ticks[(units - self.first).clip(0, len(self.ticks) - 1)] + ticks
+        values[units < 0] = UNREACHABLE
+        return values
 
 
 @dataclass(frozen=True)
@@ -190,48 +164,89 @@ class Remaining:
 
     Attributes
     ----------
-    path, load : tuple of dict of int to Staircase
+    path, load : tuple of dict of int to Floor
         Entry `k` holds, per option of the start cut of block `k`, ticks from its finish to the end of the schedule:
         along the blocks, and on the host from the moment it has done all that was released before. The last entry
         is the end.
     """
 
-    path: tuple[dict[int, Staircase], ...]
-    load: tuple[dict[int, Staircase], ...]
+    path: tuple[dict[int, Floor], ...]
+    load: tuple[dict[int, Floor], ...]
 
 
-def remaining(tables: Tables) -> Remaining:
-    """Fold the blocks from the end."""
-    zero = Staircase(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
+def remaining(tables: Tables, budget: int) -> Remaining:
+    """Fold the blocks from the end, for budgets up to a given one."""
     count = len(tables.blocks)
-    last_options = {-1: zero}
-    paths: list[dict[int, Staircase]] = [last_options]
-    loads: list[dict[int, Staircase]] = [last_options]
+    offers = [[(c, w) for c, w, _ in group_trade_offs(tables, k)] or [(0, 0)] for k in range(count)]
+    windows, unit = _windows(tables, offers, budget)
+    end = Floor(unit, 0, np.zeros(1, dtype=np.int64))
+    paths: list[dict[int, Floor]] = [{-1: end}]
+    loads = paths.copy()
     loaded = bool(tables.spine.groups)
     for k in reversed(range(count)):
-        end = tables.spine.end(k)
+        first, entries = windows[k]
+        cut = tables.spine.end(k)
         path_after, load_after = paths[-1], loads[-1]
-        both = {q: highest(path_after[q], load_after[q]) for q in path_after} if loaded else path_after
-        path: dict[int, Staircase] = {}
-        load: dict[int, Staircase] = {}
-        offers = [(c, w) for c, w, _ in group_trade_offs(tables, k)]
-        fewest = min((c for c, _ in offers), default=0)
+        both = {q: _greater(path_after[q], load_after[q]) for q in path_after} if loaded else path_after
+        fewest = min(c for c, _ in offers[k])
+        path: dict[int, Floor] = {}
+        load: dict[int, Floor] = {}
         for q, ways in tables.ways[k].items():
-            along = [both[to].shifted(w.crossbars + fewest, w.time) for to, some in ways.items() for w in some]
-            path[q] = lowest(along) if len(along) > 1 else along[0]
+            least = np.full(entries, UNREACHABLE)
+            for to, some in ways.items():
+                for way in some:
+                    rest = both[to].spent(first, entries, way.crossbars + fewest, way.time)
+                    np.minimum(least, rest, out=least)
+            path[q] = Floor(unit, first, least)
             if not loaded:
                 continue
-            busy = []
+            busy = np.full(entries, UNREACHABLE)
             for to, some in ways.items():
-                option = None if end is None else tables.network.problem.options[end][to]
-                idle = 0 if option is None or option.place == HOST else option.duration
-                after = both[to].shifted(0, idle) if tables.flushes(k) else load_after[to]
-                busy += [after.shifted(w.crossbars, w.host_time) for w in some]
-            least = lowest(busy)
-            load[q] = lowest([least.shifted(c, w) for c, w in offers]) if offers else least
+                option = None if cut is None else tables.network.problem.options[cut][to]
+                idle = 0 if option is None or option.place == HOST or not tables.flushes(k) else option.duration
+                after = both[to] if tables.flushes(k) else load_after[to]
+                for way in some:
+                    for crossbars, work in offers[k]:
+                        ticks = way.host_time + idle + work
+                        rest = after.spent(first, entries, way.crossbars + crossbars, ticks)
+                        np.minimum(busy, rest, out=busy)
+            load[q] = Floor(unit, first, busy)
         paths.append(path)
         loads.append(load if loaded else path)
     return Remaining(tuple(reversed(paths)), tuple(reversed(loads)))
+
+
+def _windows(tables: Tables, offers: list[list[tuple[int, int]]], budget: int) -> tuple[list[tuple[int, int]], int]:
+    """Return, per block, the first number of units left and how many numbers matter; and the unit.
+
+    No more crossbars are left at a block than the budget, and no more matter than the rest can use; no fewer are
+    left than if all before it use what they can.
+    """
+    use = [
+        max(way.crossbars for ways in tables.ways[k].values() for some in ways.values() for way in some)
+        + max(c for c, _ in offers[k])
+        for k in range(len(tables.blocks))
+    ]
+    unit = 1
+    while True:
+        windows = []
+        before, after = 0, sum(use)
+        entries = 0
+        for k, most in enumerate(use):
+            first = min(max(0, budget - before), after) // unit
+            last = min(budget, after) // unit
+            windows.append((first, last - first + 1))
+            entries += (last - first + 1) * len(tables.ways[k])
+            before, after = before + most, after - most
+        if entries <= _ENTRIES:
+            return windows, unit
+        unit *= 2
+
+
+def _greater(one: Floor, other: Floor) -> Floor:
+    if one is other:
+        return one
+    return Floor(one.unit, one.first, np.maximum(one.ticks, other.ticks))
 
 
 def group_trade_offs(tables: Tables, block: int) -> list[tuple[int, int, tuple[tuple[int, int], ...]]]:
