@@ -135,18 +135,20 @@ class Faults:
 
     def all(self) -> Iterator[Mutant]:
         """Yield every mutation at every place."""
-        kinds: list[Callable[[], Iterator[tuple[Program, Any]]]] = [
-            getattr(self, name) for name in sorted(dir(self)) if name.startswith("fault_")
-        ]
-        for kind in kinds:
-            for program, where in kind():
-                first = True
-                if isinstance(where, tuple) and where and where[0] == "anywhere":
-                    first, where = False, where[1]
-                parts = where if isinstance(where, list) else [where]
-                lines = lines_of(program, *parts)
-                assert lines, kind.__name__
-                yield Mutant(kind.__name__.removeprefix("fault_"), program, lines, first)
+        for name in sorted(dir(self)):
+            if name.startswith("fault_"):
+                yield from self.of_kind(name)
+
+    def of_kind(self, name: str) -> Iterator[Mutant]:
+        """Yield one mutation at every place."""
+        kind: Callable[[], Iterator[tuple[Program, Any]]] = getattr(self, name)
+        for program, where in kind():
+            first = True
+            if isinstance(where, tuple):
+                first, where = False, where[1]
+            lines = lines_of(program, *(where if isinstance(where, list) else [where]))
+            assert lines, name
+            yield Mutant(name.removeprefix("fault_"), program, lines, first)
 
     # Tools
 
