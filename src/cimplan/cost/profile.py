@@ -13,6 +13,7 @@ the fastest quarter is what the network itself takes.
 from __future__ import annotations
 
 import platform
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -176,10 +177,13 @@ def cached_or_measure(
         return load(cached_file(key, ".json", make))
 
 
-def optimised_graph(path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> tuple[OperatorGraph, str]:
+def optimised_graph(
+    path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None, save_to: Path | None = None
+) -> tuple[OperatorGraph, str]:
     """Return the graph as ONNX Runtime optimises it here, and this machine's architecture.
 
-    The model runs once, for its shapes; nothing is timed.
+    The model runs once, for its shapes; nothing is timed. With `save_to` the graph is also written there as ONNX:
+    the same one, because ONNX Runtime may name fused nodes differently the next time.
 
     Raises
     ------
@@ -195,6 +199,8 @@ def optimised_graph(path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None 
         session = host.open_session(prepared.saved, threads=1, optimise=False, profile_to=folder / "profile")
         session.run(None, prepared.feed)
         recorded = host.read_kernel_times(Path(session.end_profiling()), prepared.nodes, lambda _: True)
+        if save_to is not None:
+            shutil.copyfile(prepared.saved, save_to)
         return _read_graph(prepared.saved, recorded.tensors, given, path.stem), platform.machine()
 
 

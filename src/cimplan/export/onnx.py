@@ -1,0 +1,306 @@
+"""A plan as ONNX: the graph it was made for with the placement of each node, or one file per part.
+
+Plans are made for the graph that ONNX Runtime really runs, so that graph is what is written: the model is optimised
+again, and it must give the operators of the plan. Placement stands in the `metadata_props` of each node (custom
+attributes on standard operators fail the ONNX checker), keys starting with ``cimplan.``. The user's file is only read.
+
+Parts: a region of a plan can hold operators before and after another region, so it cannot always run in one go. A
+*part* is a connected group of operators of one place and one level, where the level counts the changes of place on
+the longest path to an operator. Run in the order of the manifest, every part finds its inputs made.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from cimplan.errors import InputError
+from cimplan.export.matching import match_operators
+from cimplan.files import replacing, sha256_of, write_json
+from cimplan.plan.plan import Plan
+
+if TYPE_CHECKING:
+    import onnx
+
+    from cimplan.graph.operators import Tensor
+
+MANIFEST_VERSION: Final = 1
+MANIFEST: Final = "manifest.json"
+# Nodes have metadata since this version of the format.
+_IR_VERSION: Final = 10
+_SIZE_LIMIT_BYTES: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Operators that run in one go at one place.
+
+    Attributes
+    ----------
+    place : str
+        Where.
+    level : int
+        Changes of place on the longest path to its operators.
+    operators : tuple of int
+        Indices into the plan's operators, ascending.
+    """
+
+    place: str
+    level: int
+    operators: tuple[int, ...]
+
+
+def segments(plan: Plan) -> tuple[Segment, ...]:
+    """Return the parts of a plan in an order in which they can run."""
+    index = {operator.name: number for number, operator in enumerate(plan.operators)}
+    places = [operator.place for operator in plan.operators]
+    edges = [(index[edge.source], index[edge.target]) for edge in plan.dependencies]
+    level = [0] * len(places)
+    root = list(range(len(places)))
+
+    def find(v: int) -> int:
+        while root[v] != v:
+            root[v] = root[root[v]]
+            v = root[v]
+        return v
+
+    # Sorted by source, so the level of a source is final when its edges come.
+    for source, target in edges:
+        level[target] = max(level[target], level[source] + (places[source] != places[target]))
+    for source, target in edges:
+        if places[source] == places[target] and level[source] == level[target]:
+            first, second = sorted((find(source), find(target)))
+            root[second] = first
+    members: dict[int, list[int]] = {}
+    for v in range(len(places)):
+        members.setdefault(find(v), []).append(v)
+    found = [Segment(places[first], level[first], tuple(some)) for first, some in members.items()]
+    return tuple(sorted(found, key=lambda part: (part.level, part.operators)))
+
+
+def write_onnx(
+    plan: Plan, path: Path, *, model: Path, shapes: Mapping[str, tuple[int, ...]] | None = None
+) -> tuple[Path, ...]:
+    """Write the graph of a plan with the placement of each node.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan.
+    path : Path
+        The file to write; must not be the model.
+    model : Path
+        The model the plan was made for.
+    shapes : mapping of str to tuple of int, optional
+        Shapes of inputs that the model leaves open, as when the plan was made.
+
+    Returns
+    -------
+    tuple of Path
+        The file written.
+
+    Raises
+    ------
+    InputError
+        If the model is another one, or its optimised graph has other operators than the plan.
+    """
+    if path.resolve() == model.resolve():
+        raise InputError("the model would be overwritten", where=str(path), fix="Choose another output file")
+    with _optimised(plan, model, shapes or {}) as (proto, nodes, _):
+        _annotate(plan, proto, nodes)
+        _save(proto, path)
+    return (path,)
+
+
+def write_parts(
+    plan: Plan, folder: Path, *, model: Path, shapes: Mapping[str, tuple[int, ...]] | None = None
+) -> tuple[Path, ...]:
+    """Write one ONNX file per part, each loadable on its own, and a manifest that says how they fit together.
+
+    Parameters
+    ----------
+    plan, model, shapes
+        As for `write_onnx`.
+    folder : Path
+        Where to write; made if it does not exist. The manifest is written last.
+
+    Returns
+    -------
+    tuple of Path
+        The manifest, then the files in the order in which they can run.
+
+    Raises
+    ------
+    InputError
+        As for `write_onnx`, or if the folder cannot be made.
+    """
+    with _optimised(plan, model, shapes or {}) as (proto, nodes, tensors):
+        _annotate(plan, proto, nodes)
+        parts = _split(plan, proto, nodes, tensors)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError("cannot make the folder", where=str(folder), why=str(error.strerror)) from error
+    written = []
+    for part, entry in parts:
+        _save(part, folder / entry["file"])
+        written.append(folder / entry["file"])
+    manifest = {
+        "schema_version": MANIFEST_VERSION,
+        "kind": "partition-parts",
+        "tool_version": plan.tool_version,
+        "model": plan.model,
+        "model_sha256": plan.inputs.get("model", ""),
+        "inputs": [value.name for value in proto.graph.input],
+        "outputs": [value.name for value in proto.graph.output],
+        "parts": [entry for _, entry in parts],
+    }
+    write_json(folder / MANIFEST, manifest)
+    return (folder / MANIFEST, *written)
+
+
+@contextmanager
+def _optimised(
+    plan: Plan, model: Path, shapes: Mapping[str, tuple[int, ...]]
+) -> Iterator[tuple[onnx.ModelProto, list[onnx.NodeProto], Mapping[str, Tensor]]]:
+    """Give the optimised graph of the model, its nodes in the order of the plan's operators, and its tensors."""
+    import onnx
+
+    from cimplan.cost.profile import optimised_graph
+    from cimplan.graph.structure import unique_names
+
+    if not model.is_file():
+        raise InputError("cannot read the model", where=str(model), why="there is no such file")
+    known = plan.inputs.get("model", "")
+    found = sha256_of(model)
+    if known and known != found:
+        raise InputError(
+            "the plan is not of this model",
+            where=str(model),
+            why=f"the plan is of {plan.model!r} with SHA-256 {known}, this file has {found}",
+            fix="Give the model the plan was made for",
+        )
+    if model.stat().st_size > _SIZE_LIMIT_BYTES:
+        raise InputError("models above 2 GB cannot be written as annotated ONNX", where=str(model))
+    with tempfile.TemporaryDirectory(prefix="cimplan-export-", ignore_cleanup_errors=True) as name:
+        saved = Path(name) / "optimised.onnx"
+        graph, _ = optimised_graph(model, shapes=shapes, save_to=saved)
+        proto = onnx.load(saved)
+        wanted = [node.name or next(filter(None, node.output), "") for node in proto.graph.node]
+        by_name = dict(zip(unique_names(wanted, model.name), proto.graph.node, strict=True))
+        yield proto, [by_name[name] for name in match_operators(plan, graph)], graph.tensors
+
+
+def _annotate(plan: Plan, proto: onnx.ModelProto, nodes: list[onnx.NodeProto]) -> None:
+    region = {name: number for number, part in enumerate(plan.regions) for name in part.operators}
+    for item, node in zip(plan.operators, nodes, strict=True):
+        node.name = item.name  # the plan's name, where ONNX Runtime counted differently this time
+        _set(
+            node,
+            place=item.place,
+            region=str(region[item.name]),
+            start_ns=f"{item.start_ns:.17g}",
+            finish_ns=f"{item.finish_ns:.17g}",
+            crossbars=str(item.crossbars),
+            reason=item.reason,
+        )
+    _set(
+        proto,
+        tool=f"cimplan {plan.tool_version}",
+        hardware=plan.hardware,
+        method=plan.method,
+        status=plan.status,
+        makespan_ns=f"{plan.makespan_ns:.17g}",
+        lower_bound_ns=f"{plan.lower_bound_ns:.17g}",
+        model_sha256=plan.inputs.get("model", ""),
+    )
+    proto.ir_version = max(proto.ir_version, _IR_VERSION)
+
+
+def _set(proto: onnx.ModelProto | onnx.NodeProto, **values: str) -> None:
+    """Set metadata entries of a model or node; those of others stay."""
+    kept = [(entry.key, entry.value) for entry in proto.metadata_props if not entry.key.startswith("cimplan.")]
+    del proto.metadata_props[:]
+    for key, value in [*kept, *((f"cimplan.{key}", value) for key, value in values.items())]:
+        proto.metadata_props.add(key=key, value=value)
+
+
+def _split(
+    plan: Plan, proto: onnx.ModelProto, nodes: list[onnx.NodeProto], tensors: Mapping[str, Tensor]
+) -> list[tuple[onnx.ModelProto, dict[str, Any]]]:
+    """Return the model of each part with its entry in the manifest."""
+    import onnx
+
+    from cimplan.graph.nodes import captured_names
+
+    graph = proto.graph
+    constants = {item.name: item for item in graph.initializer} | {
+        item.values.name: item for item in graph.sparse_initializer
+    }
+    declared = {value.name: value for value in (*graph.input, *graph.output)}
+    reads = [list(dict.fromkeys([*filter(None, node.input), *captured_names(node)])) for node in nodes]
+    final = {value.name for value in graph.output}
+    found = []
+    for number, part in enumerate(segments(plan)):
+        inside = set(part.operators)
+        made = [name for v in part.operators for name in nodes[v].output if name]
+        wanted = list(dict.fromkeys(name for v in part.operators for name in reads[v] if name not in made))
+        outside = {name for v in range(len(nodes)) if v not in inside for name in reads[v]} | final
+        inputs = [name for name in wanted if name not in constants]
+        # A part that nobody reads still needs an output to be a graph.
+        outputs = [name for name in made if name in outside] or made
+
+        def value(name: str) -> onnx.ValueInfoProto:
+            return declared[name] if name in declared else _value_info(name, tensors)
+
+        piece = onnx.ModelProto()
+        piece.CopyFrom(proto)
+        piece.ClearField("graph")
+        piece.graph.name = f"{graph.name or plan.model}.part{number}"
+        piece.graph.node.extend(nodes[v] for v in part.operators)
+        piece.graph.input.extend(value(name) for name in inputs)
+        piece.graph.output.extend(value(name) for name in outputs)
+        for name in wanted:
+            item = constants.get(name)
+            if isinstance(item, onnx.TensorProto):
+                piece.graph.initializer.append(item)
+            elif item is not None:
+                piece.graph.sparse_initializer.append(item)
+        operators = [plan.operators[v] for v in part.operators]
+        entry = {
+            "file": f"part{number:03d}_{_file_word(part.place)}.onnx",
+            "place": part.place,
+            "operators": [item.name for item in operators],
+            "inputs": inputs,
+            "outputs": outputs,
+            "crossbars": sum(item.crossbars for item in operators),
+            "start_ns": min(item.start_ns for item in operators),
+            "finish_ns": max(item.finish_ns for item in operators),
+        }
+        found.append((piece, entry))
+    return found
+
+
+def _value_info(name: str, tensors: Mapping[str, Tensor]) -> onnx.ValueInfoProto:
+    from onnx import helper
+
+    from cimplan.graph.nodes import dtype_code
+
+    tensor = tensors[name]
+    return helper.make_tensor_value_info(name, dtype_code(tensor.dtype), tensor.shape)
+
+
+def _file_word(place: str) -> str:
+    """Return a place as a part of a file name."""
+    return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in place)
+
+
+def _save(proto: onnx.ModelProto, path: Path) -> None:
+    import onnx
+
+    with replacing(path) as temporary:
+        onnx.save(proto, temporary)
