@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +22,9 @@ if TYPE_CHECKING:
     from cimplan.explore.sweep import Status
 
 _RUN = "run"
+_FRONT_SHOWN = 20
+_REASONS_SHOWN = 5
+_LINE_EVERY_S = 15
 
 
 class _RunByDefault(TyperGroup):
@@ -69,28 +78,27 @@ def run(
     if output is not None:
         check_path(output)
     loaded = load_space(space)
-    engine = _engine(workers, dask)
-    try:
-        with Store(store) as opened, working("exploring", quiet=quiet or json) as tell:
+    with ExitStack() as stack:
+        opened = stack.enter_context(Store(store))
+        engine = stack.enter_context(_engine(workers, dask))
+        show = stack.enter_context(_progress(loaded.space.name, quiet=quiet or json))
+        try:
             result = run_sweep(
-                loaded,
-                opened,
-                engine=engine,
-                retry_failed=retry_failed,
-                progress=lambda status: tell(_progress_text(status)),
-                say=tell,
+                loaded, opened, engine=engine, retry_failed=retry_failed, progress=show.status, say=show.text
             )
-    finally:
-        if hasattr(engine, "close"):
-            engine.close()
+        except KeyboardInterrupt:
+            note("cimplan: interrupted; what was computed is kept, and the same command goes on from there")
+            raise typer.Exit(130) from None
+        where = opened.where
     if output is not None:
-        write(result.rows, output)
+        write(result.rows, result.columns, output)
     front = pareto(result.rows, loaded.space.objectives)
     status = result.status
     if json:
         emit_json(
             {
                 "sweep": result.sweep,
+                "name": loaded.space.name,
                 "points": status.done,
                 "reused": status.reused,
                 "failed": status.failed,
@@ -104,14 +112,14 @@ def run(
         (
             ("computed now", f"{status.done - status.reused} in {status.elapsed_s:.1f} s"),
             ("reused", str(status.reused) if status.reused else ""),
-            ("store", store),
+            ("store", where),
             ("pareto", f"{len(front)} points over {', '.join(loaded.space.objectives)}"),
         )
     )
-    _print_rows(front[:20])
-    reasons = {row["error"] for row in result.rows if row.get("status") == "failed"}
-    for reason in sorted(reasons)[:5]:
-        note(f"failed: {printable(reason)}")
+    _print_rows(front[:_FRONT_SHOWN], result.columns)
+    if len(front) > _FRONT_SHOWN:
+        emit(f"  and {len(front) - _FRONT_SHOWN} more")
+    _note_failures(result.rows)
     if output is not None:
         emit(f"wrote {output}")
 
@@ -124,34 +132,45 @@ def show_status(store: StoreOption = _DEFAULT_STORE, json: JsonOption = False) -
 
     with Store(store, must_exist=True) as opened:
         sweeps = opened.sweeps()
-    rows = [
-        {
-            "sweep": item["sweep"],
-            "name": item["name"],
-            "started": item["started"],
-            "total": item["total"],
-            "done": sum(item["counts"].values()),
-            "by_status": item["counts"],
-        }
-        for item in sweeps
-    ]
     if json:
-        emit_json(rows)
+        emit_json(
+            [
+                {
+                    "sweep": item.sweep,
+                    "name": item.name,
+                    "started": _moment(item.started),
+                    "resumed": _moment(item.resumed),
+                    "last_activity": None if item.last_activity is None else _moment(item.last_activity),
+                    "running": item.running,
+                    "total": item.total,
+                    "done": item.done,
+                    "by_status": item.counts,
+                    "rate_per_s": item.rate_per_s,
+                    "remaining_s": item.remaining_s,
+                    "computed_again": item.computed_again,
+                }
+                for item in sweeps
+            ]
+        )
         return
     table(
-        ("sweep", "name", "started", "done", "of", "by status"),
+        ("sweep", "name", "state", "done", "of", "failed", "started", "last point", "a second", "left"),
         (
             (
-                row["sweep"][:12],
-                row["name"],
-                row["started"],
-                row["done"],
-                row["total"],
-                ", ".join(f"{count} {name}" for name, count in sorted(row["by_status"].items())),
+                item.sweep[:12],
+                item.name,
+                "running" if item.running else "complete" if item.done >= item.total else "stopped",
+                item.done,
+                item.total,
+                item.counts.get("failed", 0),
+                _moment(item.started),
+                "" if item.last_activity is None else _moment(item.last_activity),
+                f"{item.rate_per_s:.1f}" if item.running and item.rate_per_s else "",
+                "" if item.remaining_s is None else f"{item.remaining_s:.0f} s",
             )
-            for row in rows
+            for item in sweeps
         ),
-        right=(3, 4),
+        right=(3, 4, 5, 8, 9),
     )
 
 
@@ -171,19 +190,27 @@ def export_results(
 
     check_path(output)
     with Store(store, must_exist=True) as opened:
-        found = [item for item in opened.sweeps() if sweep is None or item["name"] == sweep or _is_id(sweep, item)]
+        sweeps = opened.sweeps()
+        found = [item for item in sweeps if sweep is None or sweep == item.name or _is_id(sweep, item.sweep)]
         if len(found) != 1:
-            known = ", ".join(f"{item['name']} ({item['sweep'][:12]})" for item in opened.sweeps()) or "none"
+            known = ", ".join(f"{item.name} ({item.sweep[:12]})" for item in sweeps) or "none"
             raise InputError(
                 "no sweep fits" if not found else "several sweeps fit", where="--sweep", fix=f"Sweeps: {known}"
             )
-        rows = opened.rows(found[0]["sweep"])
-    write(rows, output)
-    emit(f"wrote {output} ({len(rows)} points)")
+        chosen = found[0]
+        rows = opened.rows(chosen.sweep)
+    write(rows, chosen.columns, output)
+    emit(f"wrote {output} ({len(rows)} of {chosen.total} points)")
 
 
-def _is_id(text: str, sweep: dict[str, Any]) -> bool:
-    return len(text) >= 6 and str(sweep["sweep"]).startswith(text)
+def _is_id(text: str, sweep: str) -> bool:
+    return len(text) >= 6 and sweep.startswith(text)
+
+
+def _moment(seconds: float) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def _require_extra() -> None:
@@ -200,42 +227,99 @@ def _require_extra() -> None:
         )
 
 
-def _engine(workers: int | None, dask: str | None) -> Engine:
+@contextmanager
+def _engine(workers: int | None, dask: str | None) -> Iterator[Engine]:
     from cimplan.errors import InputError
-    from cimplan.explore.engine import DaskEngine, LocalEngine
+    from cimplan.explore.engine import LocalEngine
 
     if dask is None:
-        return LocalEngine(workers)
+        yield LocalEngine(workers)
+        return
     if workers is not None:
         raise InputError("--workers does not go with --dask", why="the cluster has its own workers")
-    return DaskEngine(dask)
+    from cimplan.explore.dask_engine import DaskEngine
+
+    engine = DaskEngine(dask)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+@dataclass
+class _Progress:
+    """Shows how far a sweep is: on a terminal in place, elsewhere as a line now and then."""
+
+    name: str
+    tell: Callable[[str], None]
+    lines: bool
+    said: float = field(default_factory=time.monotonic)
+
+    def text(self, text: str) -> None:
+        """Show what is going on."""
+        self.tell(text)
+
+    def status(self, status: Status) -> None:
+        """Show how far it is."""
+        text = _progress_text(status)
+        self.tell(text)
+        if self.lines and time.monotonic() - self.said >= _LINE_EVERY_S:
+            note(f"{printable(self.name)}: {text}")
+            self.said = time.monotonic()
+
+
+@contextmanager
+def _progress(name: str, *, quiet: bool) -> Iterator[_Progress]:
+    with working("exploring", quiet=quiet) as tell:
+        yield _Progress(name, tell, lines=not quiet and not sys.stderr.isatty())
 
 
 def _progress_text(status: Status) -> str:
+    from cimplan.units import format_duration
+
     text = f"{status.done} of {status.total} points"
     if status.rate_per_s:
-        text += f", {status.rate_per_s:.1f} a second"
+        text += f", {status.rate_per_s:.3g} a second"
     if status.remaining_s is not None and status.done < status.total:
-        text += f", {status.remaining_s:.0f} s left"
+        text += f", {format_duration(round(status.remaining_s) * 1e9)} left"
     return text + (f", {status.failed} failed" if status.failed else "")
 
 
-def _print_rows(rows: list[dict[str, Any]]) -> None:
+def _note_failures(rows: list[dict[str, Any]]) -> None:
+    """Say why points failed: each reason once, the most frequent first."""
+    reasons = Counter(row["error"] for row in rows if row["status"] == "failed").most_common()
+    for reason, count in reasons[:_REASONS_SHOWN]:
+        note(f"{count} failed: {printable(reason)}")
+    if len(reasons) > _REASONS_SHOWN:
+        note(f"and {len(reasons) - _REASONS_SHOWN} more reasons, in the column error")
+
+
+def _print_rows(rows: list[dict[str, Any]], columns: list[tuple[str, str]]) -> None:
     from cimplan.units import format_duration
 
     if not rows:
         return
-    skipped = {"error", "status", "makespan_ns", "lower_bound_ns", "gap", "host_only_ns", "speedup", "method"}
-    names = [name for name in rows[0] if name not in skipped and rows[0][name] is not None]
+    skipped = {"error", "status", "makespan_ns", "lower_bound_ns", "gap", "host_only_ns", "speedup"}
+    # What is the same everywhere, or said twice, tells nothing.
+    skipped |= {"method"} if len({row["method"] for row in rows}) == 1 else set()
+    skipped |= {"crossbars_available"} if "accelerator.crossbars" in dict(columns) else set()
+    names = [name for name, _ in columns if name not in skipped]
+    numbers = [index for index, name in enumerate(names) if dict(columns)[name] in ("whole", "decimal")]
     table(
         (*names, "latency", "speed-up"),
         (
             (
-                *(row[name] for name in names),
+                *(_cell(row.get(name)) for name in names),
                 format_duration(row["makespan_ns"]),
                 "" if row["speedup"] is None else f"{row['speedup']:.2f} x",
             )
             for row in rows
         ),
-        right=range(1, len(names) + 2),
+        right=(*numbers, len(names), len(names) + 1),
     )
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)

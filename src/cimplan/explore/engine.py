@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from itertools import islice
-from multiprocessing.connection import wait as wait_for_sentinel
+from multiprocessing.connection import Connection
+from multiprocessing.connection import wait as wait_for_any
 from typing import Any, Protocol, TypeVar
 
-from cimplan.errors import InputError
+from cimplan.errors import InputError, InternalError
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -36,27 +39,16 @@ class SerialEngine:
     ) -> Iterator[tuple[Task, Result | BaseException]]:
         """Run tasks in order."""
         for task in tasks:
+            outcome: Result | BaseException
             try:
-                yield task, function(task)
+                outcome = function(task)
             except Exception as error:  # one failing task is data, not the end of the sweep
-                yield task, error
-
-
-def _leave_with_parent() -> None:
-    """End a worker when its parent is gone, however it went, so that no orphan keeps a core busy."""
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def watch() -> None:
-        wait_for_sentinel([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+                outcome = error
+            yield task, outcome
 
 
 class LocalEngine:
-    """Runs tasks in processes of this machine.
+    """Runs tasks in processes of this machine, which end with this process, however it ends.
 
     Parameters
     ----------
@@ -70,114 +62,109 @@ class LocalEngine:
     def run(
         self, function: Callable[[Task], Result], tasks: Iterable[Task]
     ) -> Iterator[tuple[Task, Result | BaseException]]:
-        """Run tasks; one that kills its process is tried once more alone, then reported as an error."""
+        """Run tasks; one that may have killed its process is tried once more alone, then reported as an error.
+
+        Raises
+        ------
+        InputError
+            If no process can be started.
+        """
         pending = iter(tasks)
         suspects: list[Task] = []
-        pool = self._pool(self.workers)
-        try:
-            running: dict[Future[Result], Task] = {}
-            while True:
-                # A short queue keeps workers busy without holding the whole sweep in memory.
-                for task in islice(pending, 2 * self.workers - len(running)):
-                    running[pool.submit(function, task)] = task
-                if not running:
-                    break
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                if any(isinstance(future.exception(), BrokenProcessPool) for future in done):
-                    # Which task killed its process is not known: all that were under way are tried alone.
-                    wait(running)
-                    finished = [(task, future) for future, task in running.items() if future.exception() is None]
-                    suspects += [task for future, task in running.items() if future.exception() is not None]
-                    running.clear()
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    pool = self._pool(self.workers)
-                    yield from ((task, future.result()) for task, future in finished)
-                    continue
-                for ended in done:
-                    task = running.pop(ended)
-                    yield task, _outcome(ended)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        broken = True
+        while broken:
+            with _pool(self.workers) as pool:
+                _require_workers(pool)
+                broken = yield from self._until_broken(pool, function, pending, suspects)
         for task in suspects:
-            with self._pool(1) as alone:
-                retried = alone.submit(function, task)
-                wait([retried])
-                yield task, _outcome(retried)
+            with _pool(1) as pool:
+                future = pool.submit(function, task)
+                yield task, _outcome(future)
 
-    def _pool(self, workers: int) -> ProcessPoolExecutor:
-        # Fresh interpreters: a fork would copy the threads' locks of the libraries that are loaded here.
-        return ProcessPoolExecutor(
-            workers, mp_context=multiprocessing.get_context("spawn"), initializer=_leave_with_parent
-        )
+    def _until_broken(
+        self,
+        pool: ProcessPoolExecutor,
+        function: Callable[[Task], Result],
+        pending: Iterator[Task],
+        suspects: list[Task],
+    ) -> Generator[tuple[Task, Result | BaseException], None, bool]:
+        """Run tasks until none is left; return whether the pool has lost a process before.
+
+        Which task killed its process is not known: all that were under way are suspects.
+        """
+        running: dict[Future[Result], Task] = {}
+        broken = False
+        while True:
+            # A short queue keeps workers busy without holding the whole sweep in memory.
+            for task in islice(pending, 0 if broken else 2 * self.workers - len(running)):
+                try:
+                    running[pool.submit(function, task)] = task
+                except BrokenProcessPool:
+                    suspects.append(task)
+                    broken = True
+                    break
+            if not running:
+                return broken
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                task = running.pop(future)
+                if isinstance(future.exception(), BrokenProcessPool):
+                    suspects.append(task)
+                    broken = True
+                else:
+                    yield task, _outcome(future)
 
 
 def _outcome(future: Future[Any]) -> Any:
     error = future.exception()
-    if error is None:
-        return future.result()
-    return error
+    if isinstance(error, BrokenProcessPool):
+        return InternalError(
+            "the process that computed this ended without an answer",
+            why="it crashed, or the system killed it, as when memory runs out",
+            fix="Try again with --retry-failed and fewer --workers",
+        )
+    return future.result() if error is None else error
 
 
-class DaskEngine:
-    """Runs tasks on an existing Dask cluster; a task whose worker dies is run again by Dask.
+@contextmanager
+def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """Give a pool of processes that end at once if the block does not end well."""
+    # Fresh interpreters: a fork would copy the threads' locks of the libraries that are loaded here.
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_leave_with_parent, initargs=(receiver,))
+    try:
+        yield pool
+    except BaseException:
+        sender.close()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        sender.close()
+        receiver.close()
 
-    Parameters
-    ----------
-    address : str
-        Of the scheduler, such as ``tcp://host:8786``.
 
-    Raises
-    ------
-    InputError
-        If `distributed` is not installed or no scheduler answers.
-    """
+def _leave_with_parent(lifeline: Connection) -> None:
+    """End this process as soon as the other end of a pipe is closed, which the system does even after SIGKILL."""
+    # Ctrl-C reaches the whole group; what happens then is for the parent to say.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    def __init__(self, address: str) -> None:
-        try:
-            import distributed
-        except ImportError as error:
-            raise InputError(
-                "a Dask cluster needs the extra dask", fix="pip install 'cimplan[dask]', on the workers too"
-            ) from error
-        try:
-            client: Any = distributed.Client
-            self._client: Any = client(address, timeout="10s", set_as_default=False)
-        except (OSError, ValueError, TypeError) as error:
-            raise InputError(
-                "no Dask scheduler answers", where=address, why=str(error), fix="Start one, or check the address"
-            ) from error
+    def watch() -> None:
+        wait_for_any([lifeline])
+        os._exit(1)
 
-    def close(self) -> None:
-        """Leave the cluster, which goes on."""
-        self._client.close()
+    threading.Thread(target=watch, daemon=True).start()
 
-    def run(
-        self, function: Callable[[Task], Result], tasks: Iterable[Task]
-    ) -> Iterator[tuple[Task, Result | BaseException]]:
-        """Run tasks, a bounded number at a time."""
-        import distributed
 
-        pending = iter(tasks)
-        running: dict[str, Task] = {}
-        ahead = 4 * max(1, sum(self._client.nthreads().values()))
-        as_completed: Any = distributed.as_completed
-        completed = as_completed()
-
-        def submit(task: Task) -> None:
-            future = self._client.submit(function, task, pure=False)
-            running[future.key] = task
-            completed.add(future)
-
-        for task in islice(pending, ahead):
-            submit(task)
-        while running:
-            future = next(completed)
-            task = running.pop(future.key)
-            error = future.exception()
-            result: Result | BaseException = future.result() if error is None else error
-            for following in islice(pending, 1):
-                submit(following)
-            yield task, result
+def _require_workers(pool: ProcessPoolExecutor) -> None:
+    try:
+        pool.submit(os.getpid).result()
+    except BrokenProcessPool as error:
+        raise InputError(
+            "no process can be started to compute in",
+            why="a new interpreter ended at once",
+            fix="In a script, guard what it runs by `if __name__ == '__main__':`",
+        ) from error
 
 
 def _usable_cores() -> int:

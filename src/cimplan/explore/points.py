@@ -1,6 +1,7 @@
 """The work of a sweep: a task prices one design and solves it for all of its crossbar budgets.
 
-A task carries all it needs (the profile included), so that it can run in any process on any machine.
+A task carries all it needs (the profile included), so that it can run in any process on any machine, and its results
+depend on nothing else: no times of the solver are in them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from cimplan.cost.problem import Problem
     from cimplan.cost.profile_file import HostProfile
     from cimplan.explore.space import Prices
+    from cimplan.plan.schedule import Solution
 
 Result = dict[str, Any]
 PointResult = tuple[str, str, Result]
@@ -28,6 +30,43 @@ PointResult = tuple[str, str, Result]
 
 CURVE_METHOD = "exact"
 """The method whose single run gives the optimum of every budget."""
+
+RESULT_COLUMNS: tuple[tuple[str, str], ...] = (
+    ("status", "text"),
+    ("error", "text"),
+    ("crossbars_available", "whole"),
+    ("crossbars_used", "whole"),
+    ("makespan_ns", "decimal"),
+    ("lower_bound_ns", "decimal"),
+    ("gap", "decimal"),
+    ("host_only_ns", "decimal"),
+    ("speedup", "decimal"),
+    ("area_mm2", "decimal"),
+    ("energy_uj", "decimal"),
+)
+"""Names and types of what a result holds; area and energy only where they have prices."""
+
+
+@dataclass(frozen=True)
+class Solve:
+    """How a design is solved.
+
+    Attributes
+    ----------
+    method : str
+        Partition method.
+    time_limit_s : float or None
+        Of one solve.
+    seed : int
+        Of methods that use randomness.
+    fix : tuple of (str, str)
+        Operators and the places they are kept on, sorted.
+    """
+
+    method: str
+    time_limit_s: float | None
+    seed: int
+    fix: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -42,10 +81,8 @@ class Task:
         The host profile, as `pack_profile` makes it.
     hardware : mapping
         Hardware description; its number of crossbars does not matter.
-    method : str
-        Partition method.
-    time_limit_s : float or None
-        Of one solve.
+    solve : Solve
+        How to solve it.
     prices : Prices
         What area and energy cost.
     """
@@ -53,30 +90,67 @@ class Task:
     keys: tuple[tuple[int, str], ...]
     profile: bytes
     hardware: Mapping[str, Any]
-    method: str
-    time_limit_s: float | None
+    solve: Solve
     prices: Prices
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel as plain values, so that a worker needs no more than this module to read a task."""
+        solve = (self.solve.method, self.solve.time_limit_s, self.solve.seed, self.solve.fix)
+        return _task, (self.keys, self.profile, dict(self.hardware), solve, self.prices.model_dump(mode="json"))
 
-def point_key(
-    profile: bytes, hardware: Mapping[str, Any], method: str, time_limit_s: float | None, prices: Prices
-) -> str:
-    """Return the hash of everything that the result of a point depends on."""
+
+def _task(
+    keys: tuple[tuple[int, str], ...],
+    profile: bytes,
+    hardware: dict[str, Any],
+    solve: tuple[str, float | None, int, tuple[tuple[str, str], ...]],
+    prices: dict[str, Any],
+) -> Task:
+    from cimplan.explore.space import Prices
+
+    return Task(keys, profile, hardware, Solve(*solve), Prices.model_validate(prices))
+
+
+def design_key(profile: str, hardware: Mapping[str, Any], solve: Solve, prices: Prices) -> str:
+    """Return the hash of everything that a design's results depend on, apart from the number of crossbars.
+
+    Parameters
+    ----------
+    profile : str
+        `profile_key` of the profile.
+    hardware : mapping
+        Hardware description, quantities in their normal form where it is valid.
+    solve : Solve
+        How it is solved.
+    prices : Prices
+        What area and energy cost.
+    """
     # Text that says where numbers come from changes no result.
     chip = {name: value for name, value in hardware.items() if name not in ("name", "description", "sources")}
+    if "accelerator" in chip:
+        chip["accelerator"] = {name: value for name, value in chip["accelerator"].items() if name != "crossbars"}
     value = {
         "version": __version__,
-        "profile": profile_key(profile),
+        "profile": profile,
         "hardware": chip,
-        "method": method,
-        "time_limit_s": time_limit_s,
+        "solve": [solve.method, solve.time_limit_s, solve.seed, solve.fix],
         "prices": prices.model_dump(mode="json"),
     }
+    return hash_of(value)
+
+
+def point_key(design: str, crossbars: int) -> str:
+    """Return the key of a point: its design's key and its crossbars."""
+    return hashlib.sha256(f"{design} {crossbars}".encode()).hexdigest()
+
+
+def hash_of(value: Any) -> str:
+    """Return the SHA-256 of a value's JSON."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def pack_profile(profile: HostProfile) -> bytes:
-    """Return a profile as few bytes; the same profile gives the same bytes."""
+    """Return a profile as few bytes."""
     return gzip.compress(profile.to_json().encode(), mtime=0)
 
 
@@ -93,39 +167,43 @@ def unpack_profile(packed: bytes) -> HostProfile:
     return from_value(json.loads(gzip.decompress(packed)), "stored profile")
 
 
+@lru_cache(maxsize=16)
+def _costed(packed: bytes, hardware: str) -> CostedNetwork:
+    from cimplan.cost.build import build_problem
+    from cimplan.hardware import from_description
+
+    return build_problem(unpack_profile(packed), from_description(json.loads(hardware)))
+
+
 def run_task(task: Task) -> list[PointResult]:
-    """Return (key, status, result) of every point of a task; a point without an answer says why.
-
-    The result depends on the task alone: no times of the solver are in it.
-    """
+    """Return (key, status, result) of every point of a task; a point without an answer says why."""
     try:
-        from cimplan.cost.build import build_problem
-        from cimplan.hardware import from_description
-
-        costed = build_problem(unpack_profile(task.profile), from_description(task.hardware))
+        # Neighbours on the crossbar axis are the same network at the same costs.
+        costed = _costed(task.profile, json.dumps(task.hardware))
+        problem = costed.problem.fixed(dict(task.solve.fix))
     except CimplanError as error:
-        return [(key, "failed", _failure(error, budget)) for budget, key in task.keys]
-    needs_schedule = task.prices.energy_pj_per_mvm is not None or task.prices.host_power_w is not None
-    if task.method == CURVE_METHOD and not needs_schedule:
-        return _by_curve(task, costed)
-    return [_by_solve(task, costed, budget, key) for budget, key in task.keys]
+        return [(key, _status_of(error), failure(error, budget)) for budget, key in task.keys]
+    if task.solve.method == CURVE_METHOD and task.prices.energy_pj_per_mvm is None:
+        return _by_curve(task, problem, costed)
+    return [_by_solve(task, problem, costed, budget, key) for budget, key in task.keys]
 
 
-def _by_curve(task: Task, costed: CostedNetwork) -> list[PointResult]:
-    from cimplan.partition.methods import solve
-
-    problem = costed.problem.with_budget(max(budget for budget, _ in task.keys))
+def _by_curve(task: Task, network: Problem, costed: CostedNetwork) -> list[PointResult]:
+    """Answer all budgets from the budget curve of the largest."""
+    problem = network.with_budget(max(budget for budget, _ in task.keys))
     try:
-        solution = solve(problem, method=CURVE_METHOD, time_limit_s=task.time_limit_s, curve=True)
+        solution = _solved(task, problem, costed, curve=True)
     except CimplanError as error:
-        return [(key, _status_of(error), _failure(error, budget)) for budget, key in task.keys]
+        if isinstance(error, NoAnswerError):
+            # If the largest budget has no answer, none has; each says how much it lacks.
+            return [_by_solve(task, network, costed, budget, key) for budget, key in task.keys]
+        return [(key, "failed", failure(error, budget)) for budget, key in task.keys]
     host_only = _host_only_ticks(problem)
-    results = []
+    results: list[PointResult] = []
     for budget, key in task.keys:
         reached = [point for point in solution.curve if point.crossbars <= budget]
         if not reached:
-            why = f"the least is {problem.least_crossbars()} crossbars"
-            results.append((key, "infeasible", _failure(NoAnswerError("no plan fits this budget", why=why), budget)))
+            results.append(_by_solve(task, network, costed, budget, key))
             continue
         best = reached[-1]
         status = "optimal" if best.makespan == best.lower_bound else "feasible"
@@ -134,19 +212,16 @@ def _by_curve(task: Task, costed: CostedNetwork) -> list[PointResult]:
     return results
 
 
-def _by_solve(task: Task, costed: CostedNetwork, budget: int, key: str) -> PointResult:
-    from cimplan.partition.methods import solve
-    from cimplan.plan.check import require
-
-    problem = costed.problem.with_budget(budget)
+def _by_solve(task: Task, network: Problem, costed: CostedNetwork, budget: int, key: str) -> PointResult:
+    problem = network.with_budget(budget)
     try:
-        solution = solve(problem, method=task.method, time_limit_s=task.time_limit_s)
-        if solution.schedule is None:
-            raise NoAnswerError("the method found no plan", why=f"its status is {solution.status}")
-        require(problem, solution)
+        solution = _solved(task, problem, costed)
     except CimplanError as error:
-        return key, _status_of(error), _failure(error, budget)
+        return key, _status_of(error), failure(error, budget)
     schedule = solution.schedule
+    if schedule is None:
+        nothing = NoAnswerError("the method found no plan", why=f"its status is {solution.status}")
+        return key, _status_of(nothing), failure(nothing, budget)
     result = _result(
         problem,
         task,
@@ -156,19 +231,34 @@ def _by_solve(task: Task, costed: CostedNetwork, budget: int, key: str) -> Point
         schedule.crossbars(problem),
         _host_only_ticks(problem),
     )
-    result["energy_uj"] = _energy_uj(task, costed, problem, schedule.chosen)
-    result["operators_on_cim"] = sum(
-        options[choice].place != "host" for options, choice in zip(problem.options, schedule.chosen, strict=True)
-    )
+    if task.prices.energy_pj_per_mvm is not None:
+        result["energy_uj"] = _energy_uj(task, costed, problem, schedule.chosen)
     return key, solution.status, {"status": solution.status, **result}
+
+
+def _solved(task: Task, problem: Problem, costed: CostedNetwork, *, curve: bool = False) -> Solution:
+    """Return an answer that has passed the independent checker."""
+    from cimplan.partition.methods import solve
+    from cimplan.plan.check import require
+
+    solution = solve(
+        problem,
+        method=task.solve.method,
+        time_limit_s=task.solve.time_limit_s,
+        seed=task.solve.seed,
+        curve=curve,
+        unfixed=costed.problem,
+    )
+    if solution.schedule is not None:
+        require(problem, solution)
+    return solution
 
 
 def _result(
     problem: Problem, task: Task, budget: int, makespan: int, bound: int, crossbars: int, host_only: int | None
 ) -> Result:
     tick_ns = problem.tick_ns
-    area = task.prices.area_mm2_per_crossbar
-    return {
+    result: Result = {
         "error": "",
         "crossbars_available": budget,
         "crossbars_used": crossbars,
@@ -177,15 +267,21 @@ def _result(
         "gap": (makespan - bound) / makespan if makespan else 0.0,
         "host_only_ns": None if host_only is None else host_only * tick_ns,
         "speedup": host_only / makespan if host_only is not None and makespan else None,
-        "area_mm2": None if area is None else area * budget,
     }
+    if task.prices.area_mm2_per_crossbar is not None:
+        result["area_mm2"] = task.prices.area_mm2_per_crossbar * budget
+    return result
 
 
-def _failure(error: CimplanError, budget: int) -> Result:
-    return {"status": _status_of(error), "error": str(error), "crossbars_available": budget}
+def failure(error: BaseException, budget: int) -> Result:
+    """Return the result of a point that has no answer."""
+    reason = str(error) or type(error).__name__
+    if not isinstance(error, CimplanError):
+        reason = f"{type(error).__name__}: {reason}"
+    return {"status": _status_of(error), "error": reason, "crossbars_available": budget}
 
 
-def _status_of(error: CimplanError) -> str:
+def _status_of(error: BaseException) -> str:
     return "infeasible" if isinstance(error, NoAnswerError) else "failed"
 
 
@@ -194,32 +290,35 @@ def _host_only_ticks(problem: Problem) -> int | None:
     from cimplan.cost.problem import HOST
     from cimplan.partition.methods import solve
 
+    durations = [[option.duration for option in options if option.place == HOST] for options in problem.options]
+    if not all(durations):
+        return None
     if problem.host_cores > 1:
         alone = solve(problem, method="cpu-only")
         return None if alone.schedule is None else alone.schedule.makespan(problem)
-    durations = [[option.duration for option in options if option.place == HOST] for options in problem.options]
-    return sum(min(found) for found in durations) if all(durations) else None
+    return sum(min(found) for found in durations)
 
 
-def _energy_uj(task: Task, costed: CostedNetwork, problem: Problem, chosen: tuple[int, ...]) -> float | None:
+def _energy_uj(task: Task, costed: CostedNetwork, problem: Problem, chosen: tuple[int, ...]) -> float:
     """Energy of one inference: the host while it computes, every MVM of every crossbar, and the shared bus.
 
     An architect's first estimate from the prices of the space; static power and programming are not in it.
     """
     prices = task.prices
-    if prices.energy_pj_per_mvm is None:
-        return None
+    accelerator = costed.hardware.accelerator
     picojoules = 0.0
     places = []
-    for operator, options, choice in zip(costed.graph.operators, problem.options, chosen, strict=True):
+    for operator, options, choice in zip(costed.operators, problem.options, chosen, strict=True):
         option = options[choice]
         places.append(option.place)
         if option.place == "host":
             # 1 W = 1000 pJ/ns
             picojoules += 1e3 * (prices.host_power_w or 0.0) * option.duration * problem.tick_ns
-        elif operator.work is not None:
-            picojoules += prices.energy_pj_per_mvm * operator.work.mvms * option.crossbars
+        elif operator.cim is not None and accelerator is not None:
+            passes = operator.cim.mvm_ns / accelerator.mvm_latency_ns
+            crossbars = 1 if accelerator.tile_execution == "series" else operator.cim.crossbars
+            picojoules += (prices.energy_pj_per_mvm or 0.0) * passes * crossbars
     for edge in problem.dependencies:
         if places[edge.source] != places[edge.target]:
-            picojoules += prices.energy_pj_per_byte * edge.size_bytes
+            picojoules += (prices.energy_pj_per_byte or 0.0) * edge.size_bytes
     return picojoules / 1e6

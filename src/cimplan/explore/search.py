@@ -1,16 +1,23 @@
 """Search through spaces too large for a grid: random points, NSGA-II and TPE through Optuna.
 
-A search is a deterministic function of its seed and of the results of its points. Results come from the store where
-it has them, so a search that was killed walks the same way again without computing anything twice.
+Each model is searched on its own, since networks cannot be traded for each other. A search is a deterministic
+function of its seed and of the results of its points. Results come from the store where it has them, so a search that
+was killed walks the same way again without computing anything twice.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from typing import Any
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
-from cimplan.explore.space import Design, Objective, Space, grid_size
+from cimplan.explore.axes import Value
+from cimplan.explore.space import Design, Objective, Space, designs_per_model
+
+if TYPE_CHECKING:
+    from optuna.trial import Trial
 
 Evaluate = Callable[[Sequence[Design]], list[dict[str, Any]]]
 
@@ -21,9 +28,12 @@ _COLUMNS: dict[Objective, str] = {
     "energy": "energy_uj",
 }
 
+_FRUITLESS_ROUNDS = 20
+"""Rounds without a new point after which a sampler has converged, and the rest is drawn at random."""
+
 
 def search(space: Space, evaluate: Evaluate) -> None:
-    """Walk through a space as it says, at most `points` different points.
+    """Walk through a space as it says, at `points` different points of each model, or all if there are fewer.
 
     Parameters
     ----------
@@ -33,90 +43,143 @@ def search(space: Space, evaluate: Evaluate) -> None:
         Gives the results of designs, in their order.
     """
     if space.search.kind == "random":
-        _random(space, evaluate)
-    else:
-        _optuna(space, evaluate)
+        for model in space.models:
+            evaluate(list(_random(space, model)))
+        return
+    with _quiet_optuna():
+        walks = [_Walk(space, model) for model in space.models]
+        while walks:
+            asked = [(walk, walk.ask()) for walk in walks]
+            results = iter(evaluate([design for _, designs in asked for design in designs]))
+            for walk, designs in asked:
+                walk.tell([(design, next(results)) for design in designs])
+            walks = [walk for walk in walks if not walk.finished]
 
 
-def _design_at(space: Space, number: int) -> Design:
-    """Return the point with this number in the order of the grid."""
-    axes = space.axes()
-    values = []
-    for name, choices in reversed(axes.items()):
+def _random(space: Space, model: str) -> Iterator[Design]:
+    """Yield different random points, as many as a search takes."""
+    size = designs_per_model(space)
+    rng = random.Random(f"{space.search.seed} {model}")
+    for number in rng.sample(range(size), min(space.search.points or 0, size)):
+        yield _design_at(space, model, number)
+
+
+def _design_at(space: Space, model: str, number: int) -> Design:
+    """Return the point with this number in the order of the grid of a model."""
+    values: list[tuple[str, Value]] = []
+    for name, choices in reversed(space.axes().items()):
         number, index = divmod(number, len(choices))
         values.append((name, choices[index]))
-    number, method = divmod(number, len(space.methods))
-    return Design(space.models[number], space.methods[method], tuple(reversed(values)))
+    return Design(model, space.methods[number], tuple(reversed(values)))
 
 
-def _random(space: Space, evaluate: Evaluate) -> None:
-    wanted = min(space.search.points or 0, grid_size(space))
-    numbers = random.Random(space.search.seed).sample(range(grid_size(space)), wanted)
-    evaluate([_design_at(space, number) for number in numbers])
+class _Walk:
+    """The search of one model: rounds of asking a sampler for points and telling it their results."""
 
+    def __init__(self, space: Space, model: str) -> None:
+        import optuna
 
-def _optuna(space: Space, evaluate: Evaluate) -> None:
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    axes = space.axes()
-    choices: dict[str, Sequence[Any]] = {"model": space.models, "method": space.methods, **axes}
-    # Samplers see the position on an axis: the axes are ordered, and positions are exact.
-    distributions: dict[str, optuna.distributions.BaseDistribution] = {
-        name: (
-            optuna.distributions.CategoricalDistribution(list(range(len(values))))
-            if name in ("model", "method")
-            else optuna.distributions.IntDistribution(0, len(values) - 1)
+        self._space = space
+        self._model = model
+        self._axes = space.axes()
+        self._choices: dict[str, Sequence[Any]] = {"method": space.methods, **self._axes}
+        # Samplers see the position on an axis: the axes are ordered, and positions are exact.
+        self._distributions: dict[str, Any] = {
+            name: (
+                optuna.distributions.CategoricalDistribution(list(range(len(values))))
+                if name == "method"
+                else optuna.distributions.IntDistribution(0, len(values) - 1)
+            )
+            for name, values in self._choices.items()
+            if len(values) > 1
+        }
+        self._study = optuna.create_study(
+            directions=["minimize"] * len(space.objectives), sampler=_sampler(space, space.models.index(model))
         )
-        for name, values in choices.items()
-        if len(values) > 1
-    }
-    wanted = min(space.search.points or 0, grid_size(space))
-    # Optuna orders what it samples by name; the objectives decide only what is good.
-    study = optuna.create_study(directions=["minimize"] * len(space.objectives), sampler=_sampler(space))
-    seen: dict[Design, list[float]] = {}
-    fruitless = 0
-    while len(seen) < wanted and fruitless < 50:
-        trials = [study.ask(distributions) for _ in range(space.search.batch)]
-        designs = []
-        for trial in trials:
-            at = {name: values[trial.params.get(name, 0)] for name, values in choices.items()}
-            designs.append(Design(at["model"], at["method"], tuple((name, at[name]) for name in axes)))
-        new = list(dict.fromkeys(design for design in designs if design not in seen))[: wanted - len(seen)]
-        fruitless = 0 if new else fruitless + 1
-        for design, result in zip(new, evaluate(new), strict=True):
-            seen[design] = [_value(result, objective) for objective in space.objectives]
-        for trial, design in zip(trials, designs, strict=True):
-            values = seen.get(design)
-            if values is None or float("inf") in values:
-                study.tell(trial, state=optuna.trial.TrialState.FAIL)
+        self._wanted = min(space.search.points or 0, designs_per_model(space))
+        self._seen: dict[Design, list[float] | None] = {}
+        self._asked: list[tuple[Trial, Design]] = []
+        self._fruitless = 0
+
+    @property
+    def finished(self) -> bool:
+        return len(self._seen) >= self._wanted
+
+    def ask(self) -> list[Design]:
+        """Return the new points of the next round; may be none, if the sampler only repeats itself."""
+        left = self._wanted - len(self._seen)
+        if self._fruitless >= _FRUITLESS_ROUNDS:
+            # Of as many random points as are wanted in all, at least those that are left are new.
+            new = (design for design in _random(self._space, self._model) if design not in self._seen)
+            return [design for design, _ in zip(new, range(left), strict=False)]
+        trials = [self._study.ask(self._distributions) for _ in range(self._space.search.batch)]
+        self._asked = [(trial, self._design(trial)) for trial in trials]
+        new_designs = list(dict.fromkeys(design for _, design in self._asked if design not in self._seen))[:left]
+        self._fruitless = 0 if new_designs else self._fruitless + 1
+        return new_designs
+
+    def tell(self, results: Sequence[tuple[Design, dict[str, Any]]]) -> None:
+        """Take the results of the points that `ask` returned."""
+        from optuna.trial import TrialState
+
+        for design, result in results:
+            self._seen[design] = _values(result, self._space.objectives)
+        for trial, design in self._asked:
+            values = self._seen.get(design)
+            if values is None:
+                self._study.tell(trial, state=TrialState.FAIL)
             else:
-                study.tell(trial, values)
+                self._study.tell(trial, values)
+        self._asked = []
+
+    def _design(self, trial: Trial) -> Design:
+        at = {name: values[trial.params.get(name, 0)] for name, values in self._choices.items()}
+        return Design(self._model, at["method"], tuple((name, at[name]) for name in self._axes))
 
 
-def _sampler(space: Space) -> Any:
+@contextmanager
+def _quiet_optuna() -> Iterator[None]:
+    """Keep Optuna's log and its remarks on experimental features from the user of cimplan."""
     import optuna
 
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            yield
+    finally:
+        optuna.logging.set_verbosity(before)
+
+
+def _sampler(space: Space, number: int) -> Any:
+    import optuna
+
+    seed = (space.search.seed + number) % 2**31
     if space.search.kind == "nsga2":
-        return optuna.samplers.NSGAIISampler(population_size=max(2, space.search.batch), seed=space.search.seed)
-    return optuna.samplers.TPESampler(seed=space.search.seed, n_startup_trials=space.search.batch)
+        return optuna.samplers.NSGAIISampler(population_size=max(2, space.search.batch), seed=seed)
+    return optuna.samplers.TPESampler(seed=seed, n_startup_trials=space.search.batch)
 
 
-def _value(result: dict[str, Any], objective: Objective) -> float:
-    value = result.get(_COLUMNS[objective])
-    return float("inf") if value is None else float(value)
+def _values(result: dict[str, Any], objectives: Sequence[Objective]) -> list[float] | None:
+    """Return what is minimised; None if the point has no result."""
+    values = [result.get(_COLUMNS[objective]) for objective in objectives]
+    return None if any(value is None for value in values) else [float(value) for value in values if value is not None]
 
 
 def pareto(rows: Sequence[dict[str, Any]], objectives: Sequence[Objective]) -> list[dict[str, Any]]:
-    """Return the rows that no other row beats: per model, none is at least as good everywhere and better once."""
-    complete = [row for row in rows if all(row.get(_COLUMNS[objective]) is not None for objective in objectives)]
-    by_model: dict[str, list[tuple[tuple[float, ...], dict[str, Any]]]] = {}
-    for row in complete:
-        values = tuple(float(row[_COLUMNS[objective]]) for objective in objectives)
-        by_model.setdefault(str(row["model"]), []).append((values, row))
+    """Return the rows that no other row beats: per model, none is at least as good everywhere and better once.
+
+    Of equal rows the first one stands for all.
+    """
+    by_model: dict[str, list[tuple[list[float], dict[str, Any]]]] = {}
+    for row in rows:
+        values = _values(row, objectives)
+        if values is not None:
+            by_model.setdefault(str(row["model"]), []).append((values, row))
     front: list[dict[str, Any]] = []
     for points in by_model.values():
-        kept: list[tuple[float, ...]] = []
+        kept: list[list[float]] = []
         # Sorted, a point can only be beaten by one before it.
         for values, row in sorted(points, key=lambda item: item[0]):
             if not any(all(a <= b for a, b in zip(other, values, strict=True)) for other in kept):

@@ -7,96 +7,42 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from cimplan import units
-from cimplan.errors import CimplanError, InputError, did_you_mean
+from cimplan.explore.axes import Axis, Part, Value, values_of
 from cimplan.hardware import document
 from cimplan.hardware.document import Document
-from cimplan.hardware.loading import known_fields
 
-Scalar = str | int | float | bool
-POINTS_LIMIT = 1_000_000
+if TYPE_CHECKING:
+    from cimplan.hardware.schema import Hardware
+
+GRID_LIMIT = 1_000_000
+SEARCH_LIMIT = 10**15
 CROSSBARS_FIELD = "accelerator.crossbars"
+HOST_FIELD = "host.estimate"
+MEASURED = "measured"
+OPTION_AXES = ("options.time_limit", "options.seed")
+
+Names = Annotated[tuple[str, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
+Place = Literal["host", "cim"]
+Price = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False, strict=False)]
+Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
-def _to_tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
-
-
-class Range(_Part):
-    """Equally spaced values between two ends, both included.
-
-    Quantities carry a unit (``from: 50ns``); whole numbers stay whole.
-    """
-
-    first: Scalar = Field(alias="from", description="First value.")
-    last: Scalar = Field(alias="to", description="Last value.")
-    steps: Annotated[int, Field(ge=2, le=100_000)] | None = Field(None, description="Number of values.")
-    step: Annotated[int, Field(ge=1)] | None = Field(None, description="Distance of whole numbers.")
-    scale: Literal["linear", "log"] = Field("linear", description="Spacing.")
-
-    def values(self) -> tuple[Scalar, ...]:
-        """Return the values, first to last."""
-        first, unit = _split(self.first)
-        last, other = _split(self.last)
-        if unit != other:
-            try:
-                last *= units.conversion(other, unit)
-            except InputError as error:
-                raise ValueError(f"the ends do not fit together: {error.what}") from error
-        if last < first:
-            raise ValueError("the range runs backwards")
-        whole = isinstance(first, int) and isinstance(last, int) and not unit
-        if self.step is not None:
-            if not whole or self.steps is not None or self.scale != "linear":
-                raise ValueError("step goes with whole numbers, without steps and scale")
-            if (last - first) / self.step > POINTS_LIMIT:
-                raise ValueError("the range has too many values")
-            return tuple(range(int(first), int(last) + 1, self.step))
-        if self.steps is None:
-            raise ValueError("a range needs steps, or step for whole numbers")
-        share = [index / (self.steps - 1) for index in range(self.steps)]
-        if self.scale == "log":
-            if first <= 0:
-                raise ValueError("a logarithmic range starts above 0")
-            numbers = [math.exp(math.log(first) + part * math.log(last / first)) for part in share]
-        else:
-            numbers = [first + part * (last - first) for part in share]
-        numbers[0], numbers[-1] = first, last
-        if whole:
-            return tuple(dict.fromkeys(round(number) for number in numbers))
-        return tuple(dict.fromkeys(f"{number:.6g}{unit}" if unit else float(f"{number:.6g}") for number in numbers))
-
-
-def _split(value: Scalar) -> tuple[float, str]:
-    if isinstance(value, bool):
-        raise ValueError("a range is of numbers or quantities")
-    if not isinstance(value, str):
-        return value, ""
-    try:
-        return units.split_quantity(value)
-    except InputError as error:
-        raise ValueError(error.what) from error
-
-
-class Search(_Part):
+class Search(Part):
     """How to walk through the space."""
 
     kind: Literal["grid", "random", "nsga2", "tpe"] = Field("grid", description="Every point, or a sampler.")
-    points: Annotated[int, Field(ge=1, le=POINTS_LIMIT)] | None = Field(
-        None, description="Points to evaluate; needed unless the search is a grid."
+    points: Annotated[int, Field(ge=1, le=GRID_LIMIT)] | None = Field(
+        None, description="Points to evaluate for each model; needed unless the search is a grid."
     )
     batch: Annotated[int, Field(ge=1, le=10_000)] = Field(
         16, description="Points asked for at a time (the population of nsga2); part of the search's result."
     )
-    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(0, description="Seed of the sampler.")
+    seed: Seed = Field(0, description="Seed of the sampler.")
 
     @model_validator(mode="after")
     def _complete(self) -> Search:
@@ -105,94 +51,99 @@ class Search(_Part):
         return self
 
 
-class Prices(_Part):
+class Prices(Part):
     """What area and energy are computed from; both are left out of the results where nothing is given."""
 
-    area_mm2_per_crossbar: Annotated[float, Field(ge=0, strict=False)] | None = Field(
-        None, description="Area of one crossbar with its converters."
+    area_mm2_per_crossbar: Price | None = Field(None, description="Area of one crossbar with its converters.")
+    energy_pj_per_mvm: Price | None = Field(
+        None, description="Energy of one MVM of one crossbar with one slice of its input."
     )
-    energy_pj_per_mvm: Annotated[float, Field(ge=0, strict=False)] | None = Field(
-        None, description="Energy of one MVM of one crossbar."
-    )
-    host_power_w: Annotated[float, Field(ge=0, strict=False)] | None = Field(
-        None, description="Power of the host while it computes."
-    )
-    energy_pj_per_byte: Annotated[float, Field(ge=0, strict=False)] = Field(
-        0.0, description="Energy of a byte over the shared bus."
+    host_power_w: Price | None = Field(None, description="Power of the host while it computes.")
+    energy_pj_per_byte: Price | None = Field(None, description="Energy of a byte over the shared bus.")
+
+    @model_validator(mode="after")
+    def _complete(self) -> Prices:
+        if self.energy_pj_per_mvm is None and (self.host_power_w is not None or self.energy_pj_per_byte is not None):
+            raise ValueError("energy is computed only where energy_pj_per_mvm is given")
+        return self
+
+
+class Options(Part):
+    """Options of the partition methods."""
+
+    time_limit: str | None = Field(None, description="Of one solve, such as 10s.")
+    seed: Seed = Field(0, description="Seed of methods that use randomness.")
+    fix: dict[str, dict[str, Place]] = Field(
+        default_factory=dict, description="Model, as written above, to operator to host or cim: placements to keep."
     )
 
 
 Objective = Literal["latency", "crossbars", "area", "energy"]
 
 
-class Space(_Part):
+class Space(Part):
     """A design space."""
 
     schema_version: Literal[1] = Field(description="Version of this format: 1.")
     name: str = Field(min_length=1, max_length=200, description="Name of the sweep.")
-    models: Annotated[tuple[str, ...], BeforeValidator(_to_tuple)] = Field(
-        min_length=1, description="ONNX files (relative to this file) or zoo:NAME."
-    )
+    models: Names = Field(min_length=1, description="ONNX files (relative to this file) or zoo:NAME.")
     hardware: str = Field("rram-256", description="Preset, or a YAML file relative to this one.")
-    host: str = Field(
-        "measured", description="measured: this machine; a processor with an estimate; or profile: FILE per model."
+    host: str | None = Field(
+        None,
+        description="measured (this machine) or a processor with an estimate; left out: the estimate the hardware "
+        "names, or else measured.",
     )
     profiles: dict[str, str] = Field(
-        default_factory=dict, description="Saved profiles by model, as the models are written above."
+        default_factory=dict, description="Saved host profiles by model, as the models are written above."
     )
     threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="Threads of a measurement.")
-    vary: dict[str, Annotated[tuple[Scalar, ...], BeforeValidator(_to_tuple), Field(min_length=1)] | Range] = Field(
-        default_factory=dict, description="Hardware field to a list of values or a range."
-    )
-    methods: Annotated[tuple[str, ...], BeforeValidator(_to_tuple)] = Field(
-        ("exact",), min_length=1, description="Partition methods."
-    )
-    time_limit: str | None = Field(None, description="Of one solve, such as 10s.")
+    vary: dict[str, Axis] = Field(default_factory=dict, description="Hardware field to a list of values or a range.")
+    methods: Names = Field(("exact",), min_length=1, description="Partition methods.")
+    options: Options = Field(default_factory=lambda: Options.model_validate({}), description="Options of the methods.")
     search: Search = Field(default_factory=lambda: Search.model_validate({}), description="How to search.")
-    objectives: Annotated[tuple[Objective, ...], BeforeValidator(_to_tuple)] = Field(
-        ("latency", "crossbars"), min_length=1, description="What to minimise."
-    )
+    objectives: Annotated[
+        tuple[Objective, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
+    ] = Field(("latency", "crossbars"), min_length=1, description="What to minimise.")
     prices: Prices = Field(default_factory=lambda: Prices.model_validate({}), description="Area and energy.")
 
-    @property
-    def time_limit_s(self) -> float | None:
-        """Seconds one solve may take."""
-        return None if self.time_limit is None else units.parse_duration_ns(self.time_limit) / 1e9
-
-    def axes(self) -> dict[str, tuple[Scalar, ...]]:
+    def axes(self) -> dict[str, tuple[Value, ...]]:
         """Return the values of every axis, in the order of the file."""
-        return {name: self.axis(name) for name in self.vary}
-
-    def axis(self, name: str) -> tuple[Scalar, ...]:
-        """Return the values of one axis."""
-        values = self.vary[name]
-        return values.values() if isinstance(values, Range) else tuple(dict.fromkeys(values))
+        return {name: values_of(axis) for name, axis in self.vary.items()}
 
 
 @dataclass(frozen=True)
 class LoadedSpace:
-    """A space and the folder its paths are relative to."""
+    """A space that was read and checked.
+
+    Attributes
+    ----------
+    space : Space
+        The description.
+    folder : Path
+        What its paths are relative to.
+    hardware : Hardware
+        The base of all designs.
+    document : Document
+        Where each field stands, for errors.
+    """
 
     space: Space
     folder: Path
+    hardware: Hardware
+    document: Document
 
     def model_source(self, model: str) -> str | Path:
         """Return what `cimplan.api.models.load` takes for a model of the space."""
-        return model if model.startswith("zoo:") else self._path(model)
+        return model if model.startswith("zoo:") else self.folder / model
 
     def profile_path(self, model: str) -> Path | None:
         """Return the saved profile of a model, if the space names one."""
         name = self.space.profiles.get(model)
-        return None if name is None else self._path(name)
+        return None if name is None else self.folder / name
 
-    def hardware_source(self) -> str:
-        """Return what `cimplan.hardware.load` takes: a preset or a path relative to the space's file."""
-        from cimplan.hardware import preset_names
-
-        return self.space.hardware if self.space.hardware in preset_names() else str(self._path(self.space.hardware))
-
-    def _path(self, name: str) -> Path:
-        return self.folder / name
+    def place(self, *path: str | int) -> str:
+        """Return file, line and field path of a field."""
+        return self.document.place(path)
 
 
 @dataclass(frozen=True)
@@ -201,11 +152,11 @@ class Design:
 
     model: str
     method: str
-    values: tuple[tuple[str, Scalar], ...]
+    values: tuple[tuple[str, Value], ...]
 
-    def value_of(self, name: str) -> Scalar | None:
-        """Return the value on an axis; None if the axis does not exist."""
-        return dict(self.values).get(name)
+    def value_of(self, name: str, otherwise: Any = None) -> Any:
+        """Return the value on an axis, or something else if there is no such axis."""
+        return dict(self.values).get(name, otherwise)
 
 
 def grid(space: Space) -> Iterator[Design]:
@@ -216,9 +167,20 @@ def grid(space: Space) -> Iterator[Design]:
             yield Design(model, method, tuple(zip(axes, values, strict=True)))
 
 
-def grid_size(space: Space) -> int:
-    """Return the number of points of the whole space."""
-    return math.prod((len(space.models), len(space.methods), *(len(values) for values in space.axes().values())))
+def designs_per_model(space: Space) -> int:
+    """Return the number of points of the whole space for one model."""
+    return math.prod((len(space.methods), *(len(values) for values in space.axes().values())))
+
+
+def points_wanted(space: Space) -> int:
+    """Return the number of points a sweep of the space has."""
+    each = designs_per_model(space)
+    return len(space.models) * (each if space.search.kind == "grid" else min(space.search.points or 0, each))
+
+
+def seconds(text: str) -> float:
+    """Return a time limit in seconds."""
+    return units.parse_duration_ns(text) / 1e9
 
 
 def load_space(path: Path) -> LoadedSpace:
@@ -229,90 +191,42 @@ def load_space(path: Path) -> LoadedSpace:
     InputError
         With file, line, field path, reason and suggestion.
     """
-    found = document.read(path)
+    return _checked(document.read(path), path.parent)
+
+
+def space_from(value: Mapping[str, Any], folder: Path | None = None) -> LoadedSpace:
+    """Return the space of a mapping as in a file, its paths relative to a folder; errors as for `load_space`."""
+    return _checked(Document(dict(value), "space"), folder or Path())
+
+
+def _checked(found: Document, folder: Path) -> LoadedSpace:
+    from cimplan.explore.space_check import check, explain
+
     try:
         space = Space.model_validate(found.value)
     except ValidationError as error:
-        raise _explain(error, found) from error
-    _check(space, found)
-    return LoadedSpace(space, path.parent)
+        raise explain(error, found) from error
+    return LoadedSpace(space, folder, check(space, folder, found), found)
 
 
-def space_from(value: Mapping[str, Any], folder: Path) -> LoadedSpace:
-    """Return the space of a mapping as in a file; errors as for `load_space`."""
-    found = Document(dict(value), "space")
-    try:
-        space = Space.model_validate(found.value)
-    except ValidationError as error:
-        raise _explain(error, found) from error
-    _check(space, found)
-    return LoadedSpace(space, folder)
-
-
-def _check(space: Space, found: Document) -> None:
-    from cimplan.partition.methods import METHODS
-
-    known = [name for name in known_fields() if "." in name]
-    for name in space.vary:
-        if name not in known:
-            raise InputError(
-                "the axis is not a hardware field", where=found.place(("vary", name)), fix=did_you_mean(name, known)
-            )
-        try:
-            space.axis(name)
-        except ValueError as error:
-            raise InputError("the axis is not valid", where=found.place(("vary", name)), why=str(error)) from error
-    for index, method in enumerate(space.methods):
-        if method not in METHODS:
-            raise InputError(
-                "the method is not known", where=found.place(("methods", index)), fix=did_you_mean(method, METHODS)
-            )
-    for name in space.profiles:
-        if name not in space.models:
-            raise InputError(
-                "a profile is given for a model that is not in the space",
-                where=found.place(("profiles", name)),
-                fix=did_you_mean(name, space.models),
-            )
-    try:
-        _ = space.time_limit_s
-    except CimplanError as error:
-        raise InputError(error.what, where=found.place(("time_limit",)), why=error.why, fix=error.fix) from error
-    for index, objective in enumerate(space.objectives):
-        needed = {"area": space.prices.area_mm2_per_crossbar, "energy": space.prices.energy_pj_per_mvm}
-        if objective in needed and needed[objective] is None:
-            raise InputError(
-                f"the objective {objective!r} has no price",
-                where=found.place(("objectives", index)),
-                fix="Add prices: with area_mm2_per_crossbar or energy_pj_per_mvm",
-            )
-    if space.search.kind == "grid" and grid_size(space) > POINTS_LIMIT:
-        raise InputError(
-            "the space is too large for a grid",
-            where=found.place(("vary",)),
-            why=f"it has {grid_size(space):,} points, the limit is {POINTS_LIMIT:,}",
-            fix="Use search: {kind: nsga2, points: 1000}",
-        )
-
-
-def _explain(error: ValidationError, found: Document) -> InputError:
-    """Turn the first fault into an error of our own."""
-    fault = min(error.errors(include_url=False), key=lambda item: found.lines.get(_known(item["loc"], found), 0))
-    path = _known(fault["loc"], found)
-    if fault["type"] == "extra_forbidden":
-        parts: dict[str, type[_Part]] = {"search": Search, "prices": Prices, "vary": Range}
-        part = parts.get(str(fault["loc"][0]) if len(fault["loc"]) > 1 else "", Space)
-        names = [info.alias or name for name, info in part.model_fields.items()]
-        return InputError(
-            "the field is not known", where=found.place(path), fix=did_you_mean(str(fault["loc"][-1]), names)
-        )
-    if fault["type"] == "missing":
-        return InputError("a field is missing", where=found.place(path), fix=f"Add {fault['loc'][-1]}")
-    reason = fault["msg"].removeprefix("Value error, ")
-    return InputError("the value is not valid", where=found.place(path), why=reason[:1].lower() + reason[1:])
-
-
-def _known(path: tuple[str | int, ...], found: Document) -> tuple[str | int, ...]:
-    while path and path not in found.lines:
-        path = path[:-1]
-    return path
+__all__ = [
+    "CROSSBARS_FIELD",
+    "GRID_LIMIT",
+    "HOST_FIELD",
+    "MEASURED",
+    "OPTION_AXES",
+    "SEARCH_LIMIT",
+    "Design",
+    "LoadedSpace",
+    "Objective",
+    "Options",
+    "Prices",
+    "Search",
+    "Space",
+    "designs_per_model",
+    "grid",
+    "load_space",
+    "points_wanted",
+    "seconds",
+    "space_from",
+]

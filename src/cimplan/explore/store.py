@@ -1,23 +1,30 @@
 """Where results live: SQLite without any set-up, PostgreSQL by URL for teams.
 
 A point is stored under a hash of everything it depends on, in one transaction with its neighbours of the same task,
-and never changed afterwards. So a killed sweep loses only the tasks in flight, and no point is computed twice.
+and never changed afterwards. So a killed sweep loses only the tasks in flight, and no stored point is computed again.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from cimplan.errors import InputError, NoAnswerError
+from cimplan.explore.address import Address
+from cimplan.explore.locks import FileLock
 
 SCHEMA_VERSION = 1
+
+Item = TypeVar("Item")
 
 _metadata = sa.MetaData()
 _about = sa.Table(
@@ -35,6 +42,9 @@ _points = sa.Table(
     sa.Column("key", sa.String(64), primary_key=True),
     sa.Column("status", sa.String(16), nullable=False),
     sa.Column("result", sa.JSON, nullable=False),
+    sa.Column("finished", sa.Float, nullable=False),  # seconds since 1970
+    # How often a result was handed in; only the first is kept, so more than 1 is work done in vain.
+    sa.Column("computed", sa.Integer, nullable=False),
 )
 _sweeps = sa.Table(
     "cimplan_sweeps",
@@ -42,8 +52,10 @@ _sweeps = sa.Table(
     sa.Column("sweep", sa.String(64), primary_key=True),
     sa.Column("name", sa.String(200), nullable=False),
     sa.Column("space", sa.JSON, nullable=False),
+    sa.Column("columns", sa.JSON, nullable=False),
     sa.Column("total", sa.Integer, nullable=False),
-    sa.Column("started", sa.String(40), nullable=False),
+    sa.Column("started", sa.Float, nullable=False),
+    sa.Column("resumed", sa.Float, nullable=False),
 )
 _members = sa.Table(
     "cimplan_members",
@@ -54,27 +66,64 @@ _members = sa.Table(
     sa.Column("design", sa.JSON, nullable=False),
 )
 
-_CHUNK = 400
+_CHUNK = 500
+_PATIENCE_S = 3.0
+# Any number will do, if every cimplan takes the same.
+_CREATION_LOCK = 0x63696D706C616E
 
 
-def _url(text: str) -> sa.URL:
-    try:
-        url = sa.make_url(text)
-    except sa.exc.ArgumentError as error:
-        raise InputError(
-            f"{text!r} is not a store", fix="Write sqlite:///results.db or postgresql://user@host/database"
-        ) from error
-    if url.drivername in ("postgresql", "postgres"):
-        url = url.set(drivername="postgresql+pg8000")
-    if url.drivername not in ("sqlite", "postgresql+pg8000"):
-        raise InputError(
-            "the store is of an unknown kind",
-            where=url.render_as_string(hide_password=True),
-            fix="Write sqlite:///results.db or postgresql://user@host/database",
-        )
-    if url.drivername == "sqlite" and not url.database:
-        raise InputError("the store needs a file", where=text, fix="Write sqlite:///results.db")
-    return url
+@dataclass(frozen=True)
+class SweepStatus:
+    """How far a sweep of a store is.
+
+    Attributes
+    ----------
+    sweep, name : str
+        Identity and name.
+    total : int
+        Points it is to have.
+    counts : dict of str to int
+        Finished points by status.
+    started, resumed, last_activity : float or None
+        Seconds since 1970: first start, last start, and when a point was last finished.
+    since_resumed : int
+        Points finished since the last start.
+    running : bool
+        Whether a process is computing it just now.
+    computed_again : int
+        Points that were computed although they were stored already, by two sweeps at the same time.
+    columns : list of (str, str)
+        Names and types of the columns of its table.
+    """
+
+    sweep: str
+    name: str
+    total: int
+    counts: dict[str, int]
+    started: float
+    resumed: float
+    last_activity: float | None
+    since_resumed: int
+    running: bool
+    computed_again: int
+    columns: list[tuple[str, str]]
+
+    @property
+    def done(self) -> int:
+        """Points finished."""
+        return sum(self.counts.values())
+
+    @property
+    def rate_per_s(self) -> float | None:
+        """Points a second since the last start; None before the second point."""
+        if self.last_activity is None or self.since_resumed < 2 or self.last_activity <= self.resumed:
+            return None
+        return self.since_resumed / (self.last_activity - self.resumed)
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Seconds left at this rate; None unless it is running."""
+        return (self.total - self.done) / self.rate_per_s if self.running and self.rate_per_s else None
 
 
 class Store:
@@ -83,44 +132,67 @@ class Store:
     Parameters
     ----------
     url : str
-        ``sqlite:///FILE`` or ``postgresql://USER:PASSWORD@HOST:PORT/DATABASE``.
+        ``sqlite:///FILE`` or ``postgresql://USER:PASSWORD@HOST:PORT/DATABASE``; the password may also come from the
+        environment variable ``PGPASSWORD``.
     must_exist : bool
-        Refuse to make a new SQLite file.
+        Make nothing that is not there yet.
 
     Raises
     ------
     InputError
-        If it cannot be opened, or was written by another version of the format.
+        If it cannot be opened, belongs to another program, or was written by another version of the format.
     """
 
     def __init__(self, url: str, *, must_exist: bool = False) -> None:
-        parsed = _url(url)
-        self.where = parsed.render_as_string(hide_password=True)
-        self._file = Path(parsed.database or "") if parsed.drivername == "sqlite" else None
+        address = Address.parse(url)
+        self.where = address.shown
+        self._file = address.file
         if self._file is not None and must_exist and not self._file.is_file():
-            raise InputError("there is no such store", where=str(self._file), fix="Run `cimplan explore` first")
-        self._engine = sa.create_engine(parsed)
+            raise self._missing()
+        self._engine = address.engine()
         if self._file is not None:
             sa.event.listen(self._engine, "connect", _prepare_sqlite)
         try:
-            _metadata.create_all(self._engine)
-            with self._engine.begin() as connection:
-                self._insert(connection, _about, [{"name": "schema_version", "value": str(SCHEMA_VERSION)}])
-                found = connection.scalar(sa.select(_about.c.value).where(_about.c.name == "schema_version"))
-        except (sa.exc.SQLAlchemyError, OSError) as error:
+            self._open(must_exist)
+        except BaseException:
             self._engine.dispose()
-            reason = str(getattr(error, "orig", None) or error)
-            raise InputError(
-                "the store cannot be opened",
-                where=self.where,
-                why=" ".join(reason.split())[:300],
-                fix="Check the address, the rights, and that the folder exists",
-            ) from error
+            raise
+
+    def _open(self, must_exist: bool) -> None:
+        with self._reading() as connection:
+            names = set(sa.inspect(connection).get_table_names())
+        if _about.name not in names:
+            if must_exist:
+                raise self._missing()
+            if names and self._file is not None:
+                raise InputError(
+                    "the file is a database of another program", where=self.where, fix="Choose another file"
+                )
+        if not must_exist:
+            self._create()
+        with self._reading() as connection:
+            found = connection.scalar(sa.select(_about.c.value).where(_about.c.name == "schema_version"))
         if found != str(SCHEMA_VERSION):
-            self._engine.dispose()
             raise InputError(
-                "the store is of another version", where=self.where, why=f"it has version {found}, not {SCHEMA_VERSION}"
+                "the store is of another version",
+                where=self.where,
+                why=f"it has version {found}, and this cimplan reads {SCHEMA_VERSION}",
+                fix="Choose another store, or the cimplan that made it",
             )
+
+    def _create(self) -> None:
+        with self._writing() as connection:
+            if self._file is None:
+                # Two first users at once would both try to make the tables.
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATION_LOCK)))
+            for table in _metadata.sorted_tables:
+                connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
+                for index in table.indexes:
+                    connection.execute(sa.schema.CreateIndex(index, if_not_exists=True))
+            self._insert(connection, _about, [{"name": "schema_version", "value": str(SCHEMA_VERSION)}])
+
+    def _missing(self) -> InputError:
+        return InputError("there is no such store", where=self.where, fix="Run `cimplan explore SPACE.yaml` first")
 
     def __enter__(self) -> Store:
         """Return the store itself."""
@@ -143,115 +215,276 @@ class Store:
         NoAnswerError
             If another process computes the same sweep in this store.
         """
-        busy = NoAnswerError(
-            "another process is computing this sweep",
-            where=self.where,
-            fix="Wait for it; `cimplan explore status` shows it",
-        )
-        if self._file is not None:
-            # A second database beside the store, because a lock on the store itself would keep readers out.
-            lock = sqlite3.connect(self._file.with_name(f"{self._file.name}.lock"), timeout=0, isolation_level=None)
-            try:
-                try:
-                    lock.execute("BEGIN EXCLUSIVE")
-                except sqlite3.OperationalError as error:
-                    raise busy from error
-                yield
-            finally:
-                lock.close()
-            return
-        number = int(sweep[:15], 16)
-        with self._engine.connect() as connection:
-            if not connection.scalar(sa.select(sa.func.pg_try_advisory_lock(number))):
-                raise busy
-            connection.commit()
-            try:
-                yield
-            finally:
-                connection.scalar(sa.select(sa.func.pg_advisory_unlock(number)))
+        if self._file is None:
+            with self._reading() as connection:
+                # A session that was killed a moment ago may take the server a moment to notice.
+                self._wait_for(
+                    lambda: bool(connection.scalar(sa.select(sa.func.pg_try_advisory_lock(_lock_of(sweep)))))
+                )
                 connection.commit()
+                try:
+                    yield
+                finally:
+                    # A broken connection has given its lock back.
+                    if not connection.invalidated and not connection.closed:
+                        connection.rollback()
+                        connection.scalar(sa.select(sa.func.pg_advisory_unlock(_lock_of(sweep))))
+                        connection.commit()
+            return
+        lock = FileLock(self._lock_file(sweep))
+        try:
+            self._wait_for(lock.acquire)
+        except OSError as error:
+            raise InputError("the store cannot be written", where=self.where, why=str(error.strerror)) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _wait_for(self, taken: Any) -> None:
+        until = time.monotonic() + _PATIENCE_S
+        while not taken():
+            if time.monotonic() > until:
+                raise NoAnswerError(
+                    "another process is computing this sweep",
+                    where=self.where,
+                    fix="Wait for it; `cimplan explore status` shows how far it is",
+                )
+            time.sleep(0.1)
+
+    def is_running(self, sweep: str) -> bool:
+        """Return whether a process is computing a sweep just now."""
+        if self._file is not None:
+            return FileLock(self._lock_file(sweep)).is_held()
+        number = _lock_of(sweep)
+        query = sa.text(
+            "select count(*) from pg_locks where locktype = 'advisory' and granted and objsubid = 1 "
+            "and classid::bigint = :high and objid::bigint = :low "
+            "and database = (select oid from pg_database where datname = current_database())"
+        )
+        with self._reading() as connection:
+            return bool(connection.scalar(query, {"high": number >> 32, "low": number & 0xFFFFFFFF}))
+
+    def _lock_file(self, sweep: str) -> Path:
+        file = self._file or Path()
+        return file.with_name(f"{file.name}-{sweep[:16]}.lock")
 
     def profile(self, key: str) -> bytes | None:
         """Return a stored host profile."""
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             return connection.scalar(sa.select(_profiles.c.content).where(_profiles.c.key == key))
 
     def add_profile(self, key: str, content: bytes) -> bytes:
         """Store a host profile unless there is one already; return the one that is stored."""
-        with self._engine.begin() as connection:
+        with self._writing() as connection:
             self._insert(connection, _profiles, [{"key": key, "content": content}])
         return self.profile(key) or content
 
-    def add_sweep(self, sweep: str, *, name: str, space: dict[str, Any], total: int, started: str) -> None:
-        """Record a sweep; does nothing if it is known."""
-        with self._engine.begin() as connection:
-            row = {"sweep": sweep, "name": name, "space": space, "total": total, "started": started}
+    def begin_sweep(
+        self, sweep: str, *, name: str, space: dict[str, Any], columns: Sequence[tuple[str, str]], total: int
+    ) -> None:
+        """Record that a sweep starts or goes on."""
+        now = time.time()
+        row = {
+            "sweep": sweep,
+            "name": name,
+            "space": space,
+            "columns": [list(column) for column in columns],
+            "total": total,
+            "started": now,
+            "resumed": now,
+        }
+        with self._writing() as connection:
             self._insert(connection, _sweeps, [row])
+            connection.execute(sa.update(_sweeps).where(_sweeps.c.sweep == sweep).values(resumed=now))
+
+    def count_members(self, sweep: str) -> int:
+        """Return how many points a sweep is known to have."""
+        with self._reading() as connection:
+            return int(
+                connection.scalar(sa.select(sa.func.count()).select_from(_members).where(_members.c.sweep == sweep))
+                or 0
+            )
 
     def add_members(self, sweep: str, members: Iterable[tuple[int, str, dict[str, Any]]]) -> None:
-        """Record which points belong to a sweep: (number, key, design); known numbers stay as they are."""
-        rows = [{"sweep": sweep, "number": number, "key": key, "design": design} for number, key, design in members]
-        with self._engine.begin() as connection:
-            for start in range(0, len(rows), _CHUNK):
-                self._insert(connection, _members, rows[start : start + _CHUNK])
+        """Record which points belong to a sweep: (number, key, design); a number is given anew if it is known."""
+        with self._writing() as connection:
+            for some in _batched(members, _CHUNK):
+                rows = [
+                    {"sweep": sweep, "number": number, "key": key, "design": design} for number, key, design in some
+                ]
+                self._insert(connection, _members, rows, replace=("key", "design"))
 
-    def known(self, keys: Sequence[str]) -> dict[str, dict[str, Any]]:
+    def statuses(self, sweep: str) -> dict[str, str]:
+        """Return the status of each finished point of a sweep by its key."""
+        query = (
+            sa.select(_points.c.key, _points.c.status)
+            .join(_members, _points.c.key == _members.c.key)
+            .where(_members.c.sweep == sweep)
+        )
+        with self._reading() as connection:
+            return {row.key: row.status for row in connection.execute(query)}
+
+    def results(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
         """Return the results that are stored, by key."""
         found: dict[str, dict[str, Any]] = {}
-        with self._engine.connect() as connection:
-            for start in range(0, len(keys), _CHUNK):
-                query = sa.select(_points.c.key, _points.c.result).where(
-                    _points.c.key.in_(keys[start : start + _CHUNK])
-                )
+        with self._reading() as connection:
+            for some in _batched(keys, _CHUNK):
+                query = sa.select(_points.c.key, _points.c.result).where(_points.c.key.in_(some))
                 found.update((row.key, row.result) for row in connection.execute(query))
         return found
 
     def add_points(self, results: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
-        """Store the results of one task, all or none: (key, status, result); a known key stays as it is."""
-        rows = [{"key": key, "status": status, "result": result} for key, status, result in results]
-        if rows:
-            with self._engine.begin() as connection:
-                self._insert(connection, _points, rows)
+        """Store the results of one task, all or none: (key, status, result); a known key keeps what it has."""
+        now = time.time()
+        rows = [
+            {"key": key, "status": status, "result": result, "finished": now, "computed": 1}
+            for key, status, result in results
+        ]
+        with self._writing() as connection:
+            for some in _batched(rows, _CHUNK):
+                self._insert(connection, _points, some, count="computed")
 
     def forget_failed(self, sweep: str) -> int:
         """Drop the failed points of a sweep so that they are tried again; return how many."""
         keys = sa.select(_members.c.key).where(_members.c.sweep == sweep)
-        with self._engine.begin() as connection:
+        with self._writing() as connection:
             gone = connection.execute(sa.delete(_points).where(_points.c.status == "failed", _points.c.key.in_(keys)))
             return int(gone.rowcount)
 
-    def sweeps(self) -> list[dict[str, Any]]:
-        """Return every sweep with its counts of points by status, oldest first."""
+    def sweeps(self) -> list[SweepStatus]:
+        """Return every sweep, oldest first."""
+        joined = _members.join(_points, _points.c.key == _members.c.key).join(
+            _sweeps, _sweeps.c.sweep == _members.c.sweep
+        )
         counted = (
-            sa.select(_members.c.sweep, _points.c.status, sa.func.count().label("count"))
-            .join(_points, _points.c.key == _members.c.key)
+            sa.select(
+                _members.c.sweep,
+                _points.c.status,
+                sa.func.count().label("count"),
+                sa.func.max(_points.c.finished).label("last"),
+                sa.func.sum(sa.case((_points.c.finished >= _sweeps.c.resumed, 1), else_=0)).label("since"),
+                sa.func.sum(sa.case((_points.c.computed > 1, 1), else_=0)).label("again"),
+            )
+            .select_from(joined)
             .group_by(_members.c.sweep, _points.c.status)
         )
-        with self._engine.connect() as connection:
-            rows = connection.execute(sa.select(_sweeps).order_by(_sweeps.c.started, _sweeps.c.sweep)).mappings().all()
-            counts: dict[str, dict[str, int]] = {}
-            for row in connection.execute(counted):
-                counts.setdefault(row.sweep, {})[row.status] = int(row._mapping["count"])
-        return [{**row, "counts": counts.get(row["sweep"], {})} for row in rows]
+        with self._reading() as connection:
+            sweeps = (
+                connection.execute(sa.select(_sweeps).order_by(_sweeps.c.started, _sweeps.c.sweep)).mappings().all()
+            )
+            groups = connection.execute(counted).mappings().all()
+        found = []
+        for row in sweeps:
+            mine = [group for group in groups if group["sweep"] == row["sweep"]]
+            found.append(
+                SweepStatus(
+                    sweep=row["sweep"],
+                    name=row["name"],
+                    total=row["total"],
+                    counts={group["status"]: int(group["count"]) for group in mine},
+                    started=row["started"],
+                    resumed=row["resumed"],
+                    last_activity=max((group["last"] for group in mine), default=None),
+                    since_resumed=sum(int(group["since"]) for group in mine),
+                    running=self.is_running(row["sweep"]),
+                    computed_again=sum(int(group["again"]) for group in mine),
+                    columns=[(name, kind) for name, kind in row["columns"]],
+                )
+            )
+        return found
 
     def rows(self, sweep: str) -> list[dict[str, Any]]:
         """Return designs and results of the finished points of a sweep, in the order of the space."""
         query = (
-            sa.select(_members.c.number, _members.c.design, _points.c.result)
+            sa.select(_members.c.design, _points.c.result)
             .join(_points, _points.c.key == _members.c.key)
             .where(_members.c.sweep == sweep)
             .order_by(_members.c.number)
         )
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             return [{**row.design, **row.result} for row in connection.execute(query)]
 
-    def _insert(self, connection: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
-        insert = sqlite.insert if self._file is not None else postgresql.insert
-        connection.execute(insert(table).on_conflict_do_nothing(), rows)
+    @contextmanager
+    def _reading(self) -> Iterator[sa.Connection]:
+        with self._explained(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[sa.Connection]:
+        with self._explained(), self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn what the database says into an error of our own, without the password."""
+        try:
+            yield
+        except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
+            raise InputError(
+                "the store cannot be used",
+                where=self.where,
+                why=_reason(error),
+                fix="Check address, rights, disk space and that its folder exists; what is stored stays",
+            ) from error
+
+    def _insert(
+        self,
+        connection: sa.Connection,
+        table: sa.Table,
+        rows: list[dict[str, Any]],
+        *,
+        replace: Sequence[str] = (),
+        count: str = "",
+    ) -> None:
+        """Insert rows; on a known key change nothing, or replace columns, or count up a column."""
+        if not rows:
+            return
+        make = sqlite.insert if self._file is not None else postgresql.insert
+        # One statement for all rows saves PostgreSQL a round trip each; SQLite has none, and compiles faster.
+        insert: Any = make(table) if self._file is not None else make(table).values(rows)
+        if replace:
+            changes = {name: insert.excluded[name] for name in replace}
+            statement = insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=changes)
+        elif count:
+            changes = {count: table.c[count] + 1}
+            statement = insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=changes)
+        else:
+            statement = insert.on_conflict_do_nothing()
+        if self._file is not None:
+            connection.execute(statement, rows)
+        else:
+            connection.execute(statement)
+
+
+def _batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    rest = iter(items)
+    while some := list(islice(rest, size)):
+        yield some
+
+
+def _lock_of(sweep: str) -> int:
+    return int(sweep[:15], 16)
+
+
+def _reason(error: Exception) -> str:
+    original = getattr(error, "orig", None) or error
+    details = original.args[0] if original.args else ""
+    # PostgreSQL's own message, as pg8000 hands it on: a dictionary of one-letter fields.
+    text = details.get("M", "") if isinstance(details, dict) else str(original)
+    return " ".join(str(text).split())[:300] or type(original).__name__
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
-    # A write-ahead log keeps readers going while a sweep writes; FULL survives a loss of power as well as SIGKILL.
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA busy_timeout=30000")
+    # A write-ahead log keeps readers going while a sweep writes; FULL survives a loss of power as well as SIGKILL.
+    for attempt in range(100):
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            break
+        except sqlite3.OperationalError as error:
+            # Two first users at once: this change does not wait for the lock by itself.
+            if "locked" not in str(error) or attempt == 99:
+                raise
+            time.sleep(0.05)
+    connection.execute("PRAGMA synchronous=FULL")

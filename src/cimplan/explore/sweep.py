@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from typing import Any
 
-from cimplan.errors import CimplanError, InputError
 from cimplan.explore.engine import Engine, SerialEngine
-from cimplan.explore.points import CURVE_METHOD, PointResult, Task, pack_profile, point_key, profile_key, run_task
+from cimplan.explore.points import PointResult, Task, failure, run_task
+from cimplan.explore.prepare import Preparation
 from cimplan.explore.search import search
-from cimplan.explore.space import CROSSBARS_FIELD, Design, LoadedSpace, grid, grid_size
+from cimplan.explore.space import Design, LoadedSpace, Space, grid, points_wanted
 from cimplan.explore.store import Store
 
 
@@ -31,7 +28,7 @@ class Status:
     failed : int
         Points recorded with a reason instead of a result.
     elapsed_s : float
-        Of this run.
+        Of this run, after the models were prepared.
     """
 
     done: int
@@ -53,11 +50,24 @@ class Status:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """A finished sweep: its identity in the store, its status, and its rows in the order of the space."""
+    """A finished sweep.
+
+    Attributes
+    ----------
+    sweep : str
+        Its identity in the store.
+    status : Status
+        How far it is: done.
+    rows : list of dict
+        Its points in the order of the space.
+    columns : list of (str, str)
+        Names and types of the columns.
+    """
 
     sweep: str
     status: Status
     rows: list[dict[str, Any]]
+    columns: list[tuple[str, str]]
 
 
 def run_sweep(
@@ -94,171 +104,121 @@ def run_sweep(
     Raises
     ------
     InputError
-        If a model or the hardware cannot be read.
+        If a model cannot be read, or store or engine are lost; what was stored stays.
     NoAnswerError
         If another process computes the same sweep.
     """
-    started = time.monotonic()
     space = loaded.space
-    maker = _TaskMaker(loaded, store, say or (lambda _text: None))
-    sweep = maker.sweep
-    total = grid_size(space) if space.search.kind == "grid" else min(space.search.points or 0, grid_size(space))
+    prepared = Preparation(loaded, store, say or (lambda _text: None))
+    sweep = prepared.sweep
     with store.exclusive(sweep):
-        store.add_sweep(
+        store.begin_sweep(
             sweep,
             name=space.name,
             space=space.model_dump(mode="json", by_alias=True),
-            total=total,
-            started=datetime.now(UTC).isoformat(timespec="seconds"),
+            columns=prepared.columns,
+            total=points_wanted(space),
         )
         if retry_failed:
             store.forget_failed(sweep)
-        counts = {"done": 0, "reused": 0, "failed": 0}
+        run = _Run(prepared, store, engine or SerialEngine(), points_wanted(space), progress or (lambda _status: None))
+        if space.search.kind == "grid":
+            run.grid(space)
+        else:
+            search(space, run.evaluate)
+    return SweepResult(sweep, run.status(), store.rows(sweep), prepared.columns)
 
-        def report() -> None:
-            if progress is not None:
-                progress(Status(total=total, elapsed_s=time.monotonic() - started, **counts))
 
-        numbered = 0
+@dataclass
+class _Run:
+    """One run of a sweep, and what it has counted so far."""
 
-        def evaluate(designs: Sequence[Design]) -> list[dict[str, Any]]:
-            """Return the results of designs, computed or from the store, in their order."""
-            nonlocal numbered
-            keys = [maker.key(design) for design in designs]
+    prepared: Preparation
+    store: Store
+    engine: Engine
+    total: int
+    progress: Callable[[Status], None]
+    done: int = 0
+    reused: int = 0
+    failed: int = 0
+    numbered: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    def status(self) -> Status:
+        return Status(self.done, self.total, self.reused, self.failed, time.monotonic() - self.started)
+
+    def grid(self, space: Space) -> None:
+        """Compute all points of the space."""
+        prepared, store = self.prepared, self.store
+        if store.count_members(prepared.sweep) < self.total:
             store.add_members(
-                sweep,
+                prepared.sweep,
                 (
-                    (numbered + index, key, maker.describe(design))
-                    for index, (design, key) in enumerate(zip(designs, keys, strict=True))
+                    (number, prepared.key(design), prepared.describe(design))
+                    for number, design in enumerate(grid(space))
                 ),
             )
-            numbered += len(designs)
-            found = store.known(list(dict.fromkeys(keys)))
-            reused = sum(key in found for key in keys)
-            counts["reused"] += reused
-            counts["done"] += reused
-            counts["failed"] += sum(found[key]["status"] == "failed" for key in keys if key in found)
-            report()
-            missing = [(design, key) for design, key in zip(designs, keys, strict=True) if key not in found]
-            shares: dict[str, int] = {}
-            for _, key in missing:
+        known = store.statuses(prepared.sweep)
+        shares: dict[str, int] = {}
+        missing: dict[str, Design] = {}
+        for design in grid(space):
+            key = prepared.key(design)
+            if key in known:
+                self._count(known[key], 1)
+                self.reused += 1
+            else:
                 shares[key] = shares.get(key, 0) + 1
-            tasks = maker.tasks({key: design for design, key in reversed(missing)})
-            for task, outcome in (engine or SerialEngine()).run(run_task, tasks):
-                results = _recorded(task, outcome)
-                store.add_points(results)
-                for key, status, result in results:
-                    found[key] = result
-                    counts["done"] += shares[key]
-                    counts["failed"] += shares[key] * (status == "failed")
-                report()
-            return [found[key] for key in keys]
+                missing.setdefault(key, design)
+        self._compute(prepared.tasks(missing.items()), shares)
 
-        if space.search.kind == "grid":
-            evaluate(list(grid(space)))
-        else:
-            search(space, evaluate)
-    status = Status(total=total, elapsed_s=time.monotonic() - started, **counts)
-    return SweepResult(sweep, status, store.rows(sweep))
+    def evaluate(self, designs: Sequence[Design]) -> list[dict[str, Any]]:
+        """Return the results of designs, computed or from the store, in their order."""
+        prepared, store = self.prepared, self.store
+        keys = [prepared.key(design) for design in designs]
+        store.add_members(
+            prepared.sweep,
+            (
+                (self.numbered + index, key, prepared.describe(design))
+                for index, (key, design) in enumerate(zip(keys, designs, strict=True))
+            ),
+        )
+        self.numbered += len(designs)
+        found = store.results(dict.fromkeys(keys))
+        shares: dict[str, int] = {}
+        missing: dict[str, Design] = {}
+        for key, design in zip(keys, designs, strict=True):
+            if key in found:
+                self._count(found[key]["status"], 1)
+                self.reused += 1
+            else:
+                shares[key] = shares.get(key, 0) + 1
+                # What the same run answers too is likely to be asked for next.
+                missing.update(prepared.whole_curve(design))
+        extra = [key for key in missing if key not in shares]
+        for key in store.results(extra):
+            del missing[key]
+        self._compute(prepared.tasks(missing.items()), shares)
+        # Read back: if another sweep has stored a point first, its result is the one that counts.
+        found |= store.results(shares)
+        return [found[key] for key in keys]
+
+    def _compute(self, tasks: Iterable[Task], shares: dict[str, int]) -> None:
+        self.progress(self.status())
+        for task, outcome in self.engine.run(run_task, tasks):
+            results = _recorded(task, outcome)
+            self.store.add_points(results)
+            for key, status, _ in results:
+                self._count(status, shares.get(key, 0))
+            self.progress(self.status())
+
+    def _count(self, status: str, points: int) -> None:
+        self.done += points
+        self.failed += points * (status == "failed")
 
 
 def _recorded(task: Task, outcome: list[PointResult] | BaseException) -> list[PointResult]:
     """Return what to store of a task: its results, or for each of its points why there is none."""
     if not isinstance(outcome, BaseException):
         return outcome
-    reason = str(outcome) or type(outcome).__name__
-    if not isinstance(outcome, CimplanError):
-        reason = f"{type(outcome).__name__}: {reason}"
-    return [
-        (key, "failed", {"status": "failed", "error": reason, "crossbars_available": budget})
-        for budget, key in task.keys
-    ]
-
-
-class _TaskMaker:
-    """Prepares profiles and hardware once, and groups points that one solve can answer."""
-
-    def __init__(self, loaded: LoadedSpace, store: Store, say: Callable[[str], None]) -> None:
-        from cimplan.hardware import load as load_hardware
-
-        self._space = loaded.space
-        self._base = load_hardware(loaded.hardware_source()).to_description()
-        self._axes = loaded.space.axes()
-        self._profiles: dict[str, bytes] = {}
-        for model in loaded.space.models:
-            say(f"preparing {model}")
-            self._profiles[model] = _stored_profile(loaded, store, model)
-        inputs = {
-            "space": loaded.space.model_dump(mode="json", by_alias=True),
-            "hardware": self._base,
-            "profiles": {model: profile_key(packed) for model, packed in self._profiles.items()},
-        }
-        self.sweep = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
-
-    def hardware(self, design: Design) -> dict[str, Any]:
-        """Return the hardware description of a design."""
-        value = {name: dict(part) if isinstance(part, dict) else part for name, part in self._base.items()}
-        for name, new in design.values:
-            section, _, field = name.partition(".")
-            value.setdefault(section, {})[field] = new
-        return value
-
-    def key(self, design: Design) -> str:
-        """Return the key of a design's point."""
-        space = self._space
-        return point_key(
-            self._profiles[design.model], self.hardware(design), design.method, space.time_limit_s, space.prices
-        )
-
-    def describe(self, design: Design) -> dict[str, Any]:
-        """Return the columns of a design."""
-        return {"model": design.model, "method": design.method, **dict(design.values)}
-
-    def tasks(self, missing: dict[str, Design]) -> Iterable[Task]:
-        """Yield tasks for points by key; those that differ in crossbars only share one, if the method allows."""
-        groups: dict[str, list[tuple[int, str, Design]]] = {}
-        for key, design in missing.items():
-            budget = self._budget(design)
-            rest = tuple(item for item in design.values if item[0] != CROSSBARS_FIELD)
-            alone = design.method != CURVE_METHOD or isinstance(budget, bool) or not isinstance(budget, int)
-            group = key if alone else json.dumps([design.model, rest])
-            groups.setdefault(group, []).append((budget if isinstance(budget, int) else 0, key, design))
-        for members in groups.values():
-            design = members[0][2]
-            yield Task(
-                keys=tuple(sorted((budget, key) for budget, key, _ in members)),
-                profile=self._profiles[design.model],
-                hardware=self.hardware(design),
-                method=design.method,
-                time_limit_s=self._space.time_limit_s,
-                prices=self._space.prices,
-            )
-
-    def _budget(self, design: Design) -> Any:
-        value = design.value_of(CROSSBARS_FIELD)
-        return self._base.get("accelerator", {}).get("crossbars", 0) if value is None else value
-
-
-def _stored_profile(loaded: LoadedSpace, store: Store, model: str) -> bytes:
-    """Return the profile of a model for this store: a measurement is kept, so that a resumed sweep is the same."""
-    from cimplan.api import models, partitioning
-    from cimplan.cost.profile_file import load as load_profile
-    from cimplan.files import sha256_of
-
-    space = loaded.space
-    source = loaded.model_source(model)
-    path = loaded.profile_path(model)
-    if path is not None:
-        profile = load_profile(path)
-        profile.require_model(models.load(source).path, str(path))
-        return store.add_profile(f"file-{sha256_of(path)}"[:64], pack_profile(profile))
-    found = models.load(source)
-    if space.host != "measured":
-        return pack_profile(partitioning.estimate(found, space.host))
-    key = hashlib.sha256(f"{sha256_of(found.path)} threads={space.threads}".encode()).hexdigest()
-    stored = store.profile(key)
-    if stored is not None:
-        return stored
-    if found.weightless:
-        raise InputError("the network has no weights, so it cannot be run on a host", where=model)
-    return store.add_profile(key, pack_profile(partitioning.profile(found, threads=space.threads)))
+    failures = [(key, failure(outcome, budget)) for budget, key in task.keys]
+    return [(key, result["status"], result) for key, result in failures]

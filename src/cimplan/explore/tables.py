@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,36 @@ if TYPE_CHECKING:
 FORMATS = {".csv": "CSV", ".parquet": "Parquet"}
 
 
-def frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
-    """Return rows as a polars frame, columns in the order in which they first appear."""
+def frame(rows: Iterable[dict[str, Any]], columns: Sequence[tuple[str, str]]) -> pl.DataFrame:
+    """Return rows as a polars frame.
+
+    Parameters
+    ----------
+    rows : iterable of dict
+        What a row does not have is missing in the frame.
+    columns : sequence of (str, str)
+        Names and types ("text", "whole", "decimal", "truth"), as `SweepResult.columns` gives them; so that a table
+        has the same columns and types whatever its points came to.
+    """
     import polars as pl
 
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    return pl.DataFrame({name: pl.Series(name, [row.get(name) for row in rows], strict=False) for name in columns})
+    types = {"text": pl.String, "whole": pl.Int64, "decimal": pl.Float64, "truth": pl.Boolean}
+    held = list(rows)
+    return pl.DataFrame(
+        [
+            pl.Series(name, [_cell(row.get(name), kind) for row in held], dtype=types[kind], strict=True)
+            for name, kind in columns
+        ]
+    )
+
+
+def _cell(value: Any, kind: str) -> Any:
+    if value is None:
+        return None
+    if kind == "text":
+        # An axis may mix quantities and plain values: true stays what the file has.
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    return float(value) if kind == "decimal" else value
 
 
 def check_path(path: Path) -> None:
@@ -34,9 +59,11 @@ def check_path(path: Path) -> None:
         raise InputError("the table's format is not known", where=str(path), fix=f"Use {' or '.join(FORMATS)}")
     if not path.parent.is_dir():
         raise InputError("cannot write the table", where=str(path), why="its folder does not exist")
+    if path.is_dir():
+        raise InputError("cannot write the table", where=str(path), why="it is a folder")
 
 
-def write(rows: list[dict[str, Any]], path: Path) -> None:
+def write(rows: Iterable[dict[str, Any]], columns: Sequence[tuple[str, str]], path: Path) -> None:
     """Write rows as CSV or Parquet, by the file's suffix, whole or not at all.
 
     Raises
@@ -45,9 +72,12 @@ def write(rows: list[dict[str, Any]], path: Path) -> None:
         If the suffix is another, or the file cannot be written.
     """
     check_path(path)
-    table = frame(rows)
+    table = frame(rows, columns)
     with replacing(path) as temporary:
-        if path.suffix.lower() == ".csv":
-            table.write_csv(temporary)
-        else:
-            table.write_parquet(temporary)
+        try:
+            if path.suffix.lower() == ".csv":
+                table.write_csv(temporary)
+            else:
+                table.write_parquet(temporary)
+        except OSError as error:
+            raise InputError("cannot write the table", where=str(path), why=str(error)) from error

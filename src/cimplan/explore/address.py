@@ -1,0 +1,84 @@
+"""The address of a store: which database, and how to show it without its password."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from cimplan.errors import InputError
+
+_FIX = "Write sqlite:///results.db or postgresql://user@host/database"
+_CONNECT_TIMEOUT_S = 15
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a store is.
+
+    Attributes
+    ----------
+    url : sqlalchemy.URL
+        With the password.
+    shown : str
+        For people and logs, the password hidden.
+    file : Path or None
+        The file of a SQLite store.
+    """
+
+    url: sa.URL
+    shown: str
+    file: Path | None
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Read an address.
+
+        Raises
+        ------
+        InputError
+            If it is not one; the message never holds the password.
+        """
+        try:
+            url = sa.make_url(text)
+        except (sa.exc.ArgumentError, ValueError) as error:
+            # What cannot be read cannot be hidden in part either.
+            shown = text if "@" not in text else f"{text.partition(':')[0]}:***@{text.rpartition('@')[2]}"
+            raise InputError(f"{shown!r} is not a store", fix=_FIX) from error.with_traceback(None)
+        if url.drivername in ("postgresql", "postgres"):
+            url = url.set(drivername="postgresql+pg8000")
+        shown = url.render_as_string(hide_password=True).replace("+pg8000", "")
+        if url.drivername not in ("sqlite", "postgresql+pg8000"):
+            raise InputError("the store is of an unknown kind", where=shown, fix=_FIX)
+        if url.drivername != "sqlite":
+            if url.password is None and os.environ.get("PGPASSWORD"):
+                url = url.set(password=os.environ["PGPASSWORD"])
+            if not url.username:
+                raise InputError("the store needs a user", where=shown, fix=_FIX)
+            return cls(url, shown, None)
+        if not url.database or url.database == ":memory:":
+            raise InputError("the store needs a file", where=shown, fix=_FIX)
+        return cls(url, shown, Path(url.database))
+
+    def engine(self) -> sa.Engine:
+        """Return an engine; it connects on first use.
+
+        Raises
+        ------
+        InputError
+            If the driver is not installed or the address has unknown options.
+        """
+        unknown = sorted(set(self.url.query) - {"unix_sock"})
+        if unknown:
+            raise InputError(f"the address has unknown options: {', '.join(unknown)}", where=self.shown, fix=_FIX)
+        if self.file is not None:
+            return sa.create_engine(self.url)
+        try:
+            # A server that was restarted between two tasks is no reason to stop.
+            return sa.create_engine(self.url, pool_pre_ping=True, connect_args={"timeout": None})
+        except ImportError as error:
+            raise InputError(
+                "PostgreSQL needs the extra explore", where=self.shown, fix="pip install 'cimplan[explore]'"
+            ) from error
