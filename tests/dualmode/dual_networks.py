@@ -79,9 +79,7 @@ def random_segment(rng: Random, arrays: int) -> tuple[list[PartSize], list[tuple
             )
         )
     density = rng.random()
-    edges = [
-        (u, v, rng.randint(1, 6)) for v in range(len(parts)) for u in range(v) if rng.random() < density
-    ]
+    edges = [(u, v, rng.randint(1, 6)) for v in range(len(parts)) for u in range(v) if rng.random() < density]
     return parts, edges
 
 
@@ -134,9 +132,7 @@ class Sketch:
         result = f"t{number}"
         self.tensors[result] = Tensor(result, "float32", (vectors, outputs * groups))
         work = MatrixWork(outputs, inputs, vectors, groups, "activation" if weight else "constant")
-        self.operators.append(
-            Operator(f"op{number}", "MatMul", "", (source, held), (result,), work, weight_input=held)
-        )
+        self.operators.append(Operator(f"op{number}", "MatMul", "", (source, held), (result,), work, weight_input=held))
         return result
 
     def rider(self, op_type: str, *sources: str) -> str:

@@ -41,7 +41,7 @@ def assemble(network: PieceNetwork, found: Found, model: SegmentModel, *, duplic
             Segment(
                 parts=_parts(network, choice.window, allocation, placed),
                 stores=tuple(
-                    _store(choice, store, arrays)
+                    _store(network, choice, store, arrays)
                     for store, arrays in zip(allocation.stores, placed.stores, strict=True)
                 ),
                 memory_mode_arrays=choice.memory_mode,
@@ -79,14 +79,20 @@ def _parts(network: PieceNetwork, window: Window, allocation: Allocation, placed
     )
 
 
-def _store(choice: Choice, store: StoreCount, arrays: tuple[ArrayRange, ...]) -> Store:
+def _store(network: PieceNetwork, choice: Choice, store: StoreCount, arrays: tuple[ArrayRange, ...]) -> Store:
     ranges = choice.window.ranges
+    source = None
+    if store.source is not None:
+        source = ranges[store.source].operator
+    elif store.held_bytes:
+        source = network.operators[ranges[store.readers[0]].operator].reads[0]
     return Store(
-        source=None if store.source is None else ranges[store.source].operator,
+        source=source,
         target=None if store.target is None else ranges[store.target].operator,
         arrays=store.arrays,
         held_bytes=store.held_bytes,
         placement=arrays,
         kept_from_previous=store.kept_from_previous,
         kept_for_next=store.kept_for_next,
+        readers=tuple(ranges[reader].operator for reader in store.readers),
     )

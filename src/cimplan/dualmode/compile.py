@@ -13,6 +13,7 @@ from cimplan.dualmode.network import matrix_operators
 from cimplan.dualmode.options import CompileOptions
 from cimplan.dualmode.published import PublishedModel
 from cimplan.dualmode.rates import Rates
+from cimplan.dualmode.resident import ResidentModel
 from cimplan.dualmode.segmentation import Found, Search
 from cimplan.dualmode.split import LADDER
 from cimplan.dualmode.variants import SegmentModel
@@ -101,6 +102,11 @@ def compile_graph(
     )
 
 
+def make_model(rates: Rates) -> SegmentModel:
+    """Return the cost model that the readings name."""
+    return ResidentModel(rates) if rates.readings.cost_model == "resident" else PublishedModel(rates)
+
+
 class _Compiler:
     def __init__(
         self,
@@ -117,7 +123,7 @@ class _Compiler:
         self._progress = progress
         self._rates = Rates.of(chip, options.readings)
         self._shapes = shapes_of(operators, chip, options.readings)
-        self.model: SegmentModel = PublishedModel(self._rates)
+        self.model = make_model(self._rates)
         self._networks: dict[int, PieceNetwork] = {}
 
     def best(self, method: str, *, trace: bool = True) -> Best:

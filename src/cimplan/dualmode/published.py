@@ -216,11 +216,11 @@ class PublishedModel:
                 outputs[producer] += amount
                 shared_in[consumer] += amount
                 held = min(amount * rates.chip.array_bytes, parts[producer].output_bytes, parts[consumer].input_bytes)
-                stores.append(StoreCount(producer, consumer, amount, held))
+                stores.append(StoreCount(producer, consumer, amount, held, readers=(consumer,)))
         inputs = tuple(total - out for total, out in zip(step.per_part, outputs, strict=True))
         for index, count in enumerate(inputs):
             if count > shared_in[index]:
-                stores.append(StoreCount(None, index, count - shared_in[index], 0))
+                stores.append(StoreCount(None, index, count - shared_in[index], 0, readers=(index,)))
         part_cycles = []
         for part, count, (need, base, gain), held in zip(
             parts, compute, self.bandwidth(parts), step.per_part, strict=True

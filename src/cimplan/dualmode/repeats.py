@@ -55,6 +55,7 @@ class Signatures:
                     tuple(source - first if source >= first else NETWORK for source in op.reads),
                     (use > last) + (use >= last),
                     seen.setdefault(op.operand, index - first),
+                    network.read_totals[index],
                 )
             )
         return self._numbers.setdefault((last - first, tuple(members)), len(self._numbers))
@@ -175,6 +176,7 @@ def _operator_keys(network: PieceNetwork) -> list[Hashable]:
                 tuple(index - source if source != NETWORK else None for source in op.reads),
                 use - index if use < len(network.operators) else None,
                 index - last_reader[op.operand] if op.operand in last_reader else None,
+                network.read_totals[index],
             )
         )
         last_reader[op.operand] = index

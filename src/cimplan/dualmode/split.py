@@ -102,6 +102,8 @@ class SplitOperator:
         one_group = self._per_group == self.pieces
         self.period = self._row_pieces if one_group else self._per_group
         self.tail = self._row_pieces
+        # Whether every piece reads the whole moving operand.
+        self.reads_whole = op.groups == 1 and self._row_pieces == 1
         self._sizes: dict[tuple[int, int, bool], PartSize] = {}
 
     def kind_of(self, first: int, end: int) -> tuple[int, int, bool]:

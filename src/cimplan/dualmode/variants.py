@@ -43,6 +43,8 @@ class StoreCount(NamedTuple):
         How many, and what lies in them.
     kept_from_previous, kept_for_next : bool
         Whether the data stay over a boundary.
+    readers : tuple of int
+        Parts that read them; where bytes are held and `source` is None, the data are what these read.
     """
 
     source: int | None
@@ -51,6 +53,7 @@ class StoreCount(NamedTuple):
     held_bytes: int
     kept_from_previous: bool = False
     kept_for_next: bool = False
+    readers: tuple[int, ...] = ()
 
 
 class Allocation(NamedTuple):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cimplan.dualmode.split import PartSize, Shape, SplitOperator
 from cimplan.hardware.schema import DualModeChip
-from cimplan.plan.dual_mode import MatrixOperator, Readings
+from cimplan.plan.dual_mode import NETWORK, MatrixOperator, Readings
 
 
 class PartRange(NamedTuple):
@@ -50,6 +50,8 @@ class PieceNetwork:
         Number of the first piece of each operator, and at the end the number of pieces.
     last_use : tuple of int
         The last operator that waits for each one; the number of operators if its result leaves the network.
+    read_totals : tuple of int
+        Bytes of all results that each operator reads, where it reads several; 0 if the network's inputs are among them.
     """
 
     operators: tuple[MatrixOperator, ...]
@@ -57,6 +59,7 @@ class PieceNetwork:
     splits: tuple[SplitOperator, ...]
     offsets: tuple[int, ...]
     last_use: tuple[int, ...]
+    read_totals: tuple[int, ...]
 
     @classmethod
     def cut(
@@ -67,17 +70,20 @@ class PieceNetwork:
         splits = []
         offsets = [0]
         last_use = list(range(len(operators)))
+        totals = []
         for index, (op, shape) in enumerate(zip(operators, shapes, strict=True)):
             key = (op.inputs, op.outputs, op.mvms, op.groups, op.input_bytes)
             if key not in alike:
                 alike[key] = SplitOperator(shape, split_size, chip)
             splits.append(alike[key])
             offsets.append(offsets[-1] + alike[key].pieces)
+            known = len(op.reads) > 1 and NETWORK not in op.reads
+            totals.append(sum(operators[source].output_bytes for source in op.reads) if known else 0)
             for source in op.waits_for:
                 last_use[source] = max(last_use[source], index)
             if op.leaves:
                 last_use[index] = len(operators)
-        return cls(tuple(operators), split_size, tuple(splits), tuple(offsets), tuple(last_use))
+        return cls(tuple(operators), split_size, tuple(splits), tuple(offsets), tuple(last_use), tuple(totals))
 
     @property
     def pieces(self) -> int:

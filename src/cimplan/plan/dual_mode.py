@@ -158,7 +158,7 @@ class Part:
     input_arrays, output_arrays : int
         Arrays in memory mode that hold its inputs or its results; shared ones count on both sides.
     cycles : int
-        L, of this part alone.
+        L, of this part alone; under the resident cost model its computing alone, since data are moved for all parts.
     placement : tuple of ArrayRange
         Its compute arrays. The first `arrays` of them, in ascending order, hold the first copy of the weights, the
         next `arrays` the second, and so on.
@@ -200,6 +200,8 @@ class Store:
         arrays, not written in between.
     placement : tuple of ArrayRange
         The arrays.
+    readers : tuple of int
+        Operators of the segment that read them.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
@@ -211,6 +213,7 @@ class Store:
     placement: tuple[ArrayRange, ...]
     kept_from_previous: bool = False
     kept_for_next: bool = False
+    readers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
