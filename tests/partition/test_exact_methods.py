@@ -259,3 +259,27 @@ def test_a_failing_mip_solver_is_tried_again_and_then_reported(monkeypatch: pyte
     best = optimum(problem)
     assert best is not None
     _check(problem, solution, best, proven=False)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_durations_up_to_the_limit_of_the_clock(seed: int) -> None:
+    """Sums just below `HORIZON_LIMIT_TICKS`: no overflow, no wrong proof, by any method."""
+    rng = random.Random(seed)
+    long = [1, rng.randint(1, 2**48), 2**49 - rng.randint(0, 9)]
+    options = []
+    for _ in range(rng.randint(3, 6)):
+        host = Option(HOST, rng.choice(long))
+        both = (host, Option(CIM, rng.randint(1, 2**48), rng.randint(1, 10**6)))
+        options.append(both if rng.random() < 0.7 else (host,))
+    pairs = [(u, v) for u in range(len(options)) for v in range(u + 1, len(options)) if rng.random() < 0.3]
+    problem = Problem(
+        names=tuple(f"op{v}" for v in range(len(options))),
+        options=tuple(options),
+        dependencies=tuple(Dependency(u, v, rng.choice([0, 1, rng.randint(0, 2**44)])) for u, v in pairs),
+        budget=rng.randint(0, 3 * 10**6),
+    )
+    best = optimum(problem)
+    assert best is not None
+    for name, method in METHODS.items():
+        if method.available():
+            _check(problem, solve(problem, name), best, proven=name in ("exact", "cp-sat"))
