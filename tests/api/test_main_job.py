@@ -1,0 +1,62 @@
+"""The main job through the Python interface: reference networks measured here, planned and checked."""
+
+from __future__ import annotations
+
+import pytest
+
+import cimplan as cp
+from cimplan.api import partitioning
+from cimplan.plan.check import check
+from cimplan.plan.replay import replay
+from cimplan.plan.summary import summary
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
+
+BUDGETS = (25, 50, 100, 200)
+LATENCIES_NS = (50.0, 1000.0)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "resnet50", "mobilenet_v2", "yolov5n"])
+def test_reference_networks_are_planned_to_proven_optimality_on_this_host(name):
+    profile = cp.profile(f"zoo:{name}", measure_s=1)
+    assert profile.origin == "measured"
+    found = {}
+    for crossbars in BUDGETS:
+        for latency_ns in LATENCIES_NS:
+            plan = cp.partition(None, profile=profile, crossbars=crossbars, mvm_latency_ns=latency_ns)
+            assert plan.checked
+            assert plan.status == "optimal"
+            assert plan.lower_bound_ns == plan.makespan_ns
+            # Check and replay once more, from the plan alone.
+            problem, schedule = plan.problem(), plan.ticks()
+            assert check(problem, schedule, status=plan.status, lower_bound=schedule.makespan(problem)).passed
+            assert replay(problem, schedule).makespan * plan.tick_ns == plan.makespan_ns
+            found[crossbars, latency_ns] = plan.makespan_ns
+    for latency_ns in LATENCIES_NS:
+        by_budget = [found[crossbars, latency_ns] for crossbars in BUDGETS]
+        assert by_budget == sorted(by_budget, reverse=True)
+    assert all(found[crossbars, 50.0] <= found[crossbars, 1000.0] for crossbars in BUDGETS)
+
+
+def test_an_estimated_host_is_never_called_measured():
+    plan = cp.partition("zoo:mobilenet_v2", "rram-256-arm", crossbars=50)
+    assert plan.times.host == "estimated"
+    assert "estimated" in dict(summary(plan))["times"]
+
+
+def test_costs_can_be_reused_for_many_questions():
+    costed = partitioning.cost("zoo:mobilenet_v2", "rram-256-arm", crossbars=100)
+    free = partitioning.solve(costed)
+    stem = next(item.name for item in free.operators if item.place == "cim")
+    held = partitioning.solve(costed, fix={stem: "host"})
+    assert held.assignment[stem] == "host"
+    assert held.makespan_ns >= free.makespan_ns
+    assert free.assignment.keys() == set(costed.problem.names)
+
+
+def test_a_wider_bus_never_hurts():
+    slow, fast = (
+        cp.partition("zoo:mobilenet_v2", "rram-256-arm", crossbars=60, bus_bandwidth_gbps=bandwidth)
+        for bandwidth in (1.0, 16.0)
+    )
+    assert fast.makespan_ns <= slow.makespan_ns
