@@ -17,6 +17,7 @@ from cimplan.program.tiling import (
     output_spans,
     outputs_of_bytes,
     spread,
+    tiles_of_box,
 )
 
 pairs = st.tuples(st.integers(0, 20), st.integers(0, 20))
@@ -78,6 +79,13 @@ def test_a_box_fits_its_arrays(groups, inputs, outputs, rows, columns, packing):
     arrays = arrays_of_box(box, rows, columns, packing)
     assert arrays * rows * columns >= box.weights
     assert arrays <= groups * -(-inputs // rows) * -(-outputs // columns)
+    tiles = list(tiles_of_box(box, rows, columns, packing))
+    assert len(tiles) == arrays
+    assert sum(tile.weights for tile in tiles) == box.weights
+    for tile in tiles:
+        count = tile.groups[1] - tile.groups[0]
+        assert count * (tile.inputs[1] - tile.inputs[0]) <= rows
+        assert count * (tile.outputs[1] - tile.outputs[0]) <= columns
     if groups == 1:
         assert arrays == -(-inputs // rows) * -(-outputs // columns)
 

@@ -7,7 +7,7 @@ data lie) comes from main memory in the program.
 
 from __future__ import annotations
 
-from cimplan.plan.dual_mode import DualModePlan, Part, Segment, array_numbers
+from cimplan.plan.dual_mode import ArrayRange, DualModePlan, Part, Segment, array_numbers
 from cimplan.program.language import (
     Box,
     Bytes,
@@ -100,13 +100,13 @@ class _Generator:
         if lost:
             prepare.append(MemoryDrop(Indices.of(sorted({array for batch in lost for array in batch.arrays}))))
         if segment.to_compute:
-            prepare.append(Switch("TOC", Indices.of(array_numbers(segment.to_compute))))
+            prepare.append(Switch("TOC", _arrays(segment.to_compute)))
         if segment.to_memory:
-            prepare.append(Switch("TOM", Indices.of(array_numbers(segment.to_memory))))
+            prepare.append(Switch("TOM", _arrays(segment.to_memory)))
         boxes = [tiles_of(self.names.operators[part.operator], part) for part in segment.parts]
         for part, tiles in zip(segment.parts, boxes, strict=True):
             if self.plan.operators[part.operator].stationary == "constant":
-                prepare.append(WriteMatrix(Indices.of(array_numbers(part.placement)), tiles))
+                prepare.append(WriteMatrix(_arrays(part.placement), tiles))
         stages = tuple(self._stage(part, tiles) for part, tiles in zip(segment.parts, boxes, strict=True))
         return ProgramSegment(index, tuple(prepare), stages, tuple(self._finish(index, segment)))
 
@@ -127,7 +127,7 @@ class _Generator:
         begun = placement.partial_sums(part.operator, tiles.boxes)
         for start, stop in begun:
             body.extend(self._fetch(part.operator, decl.writes, start, stop))
-        arrays = Indices.of(array_numbers(part.placement))
+        arrays = _arrays(part.placement)
         if self.plan.operators[part.operator].stationary == "activation":
             body.append(WriteMatrix(arrays, tiles))
         body.append(Multiply(arrays, tiles, decl.mvms))
@@ -215,6 +215,11 @@ class _Generator:
         if dropped:
             statements.append(MemoryDrop(Indices.of(dropped)))
         return statements
+
+
+def _arrays(ranges: tuple[ArrayRange, ...]) -> Indices:
+    """Return ranges of a plan, first and count, as ranges of a program, first and last."""
+    return Indices(tuple((first, first + count - 1) for first, count in ranges))
 
 
 def tiles_of(decl: OperatorDecl, part: Part) -> Tiles:

@@ -2,7 +2,8 @@
 
 A box of one matrix is cut into tiles of `rows` inputs by ``columns // columns_per_weight`` outputs, one array each.
 The matrices of several groups take arrays of their own, except that with block-diagonal packing matrices so small that
-several fit on disjoint rows and columns of one array share it.
+several fit on disjoint rows and columns of one array share it. Arrays go through the groups, within a group through its
+columns, and within a column through its rows.
 
 A tensor that a matrix multiplies is laid out input by input, group after group, and a result output by output, so
 every slice of a matrix has its share of the bytes: output c of C has the bytes from ``size * c // C`` to
@@ -11,7 +12,7 @@ every slice of a matrix has its share of the bytes: output c of C has the bytes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from cimplan.program.language import Box, OperatorDecl, Packing
 
@@ -37,6 +38,28 @@ def arrays_of_box(box: Box, rows: int, weight_columns: int, packing: Packing) ->
     if packed > 1:
         return -(-groups // packed)
     return groups * -(-inputs // rows) * -(-outputs // weight_columns)
+
+
+def tiles_of_box(box: Box, rows: int, weight_columns: int, packing: Packing) -> Iterator[Box]:
+    """Yield what each array of a box holds, in the order of the arrays.
+
+    Parameters
+    ----------
+    box, rows, weight_columns, packing
+        As for `arrays_of_box`.
+    """
+    inputs = box.inputs[1] - box.inputs[0]
+    outputs = box.outputs[1] - box.outputs[0]
+    packed = min(rows // inputs, weight_columns // outputs) if packing == "block_diagonal" else 0
+    for group in range(*box.groups, max(packed, 1)):
+        groups = (group, min(group + max(packed, 1), box.groups[1]))
+        for column in range(*box.outputs, weight_columns):
+            for row in range(*box.inputs, rows):
+                yield Box(
+                    groups,
+                    (row, min(row + rows, box.inputs[1])),
+                    (column, min(column + weight_columns, box.outputs[1])),
+                )
 
 
 def output_spans(operator: OperatorDecl, box: Box) -> list[Range]:
