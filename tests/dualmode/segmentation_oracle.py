@@ -6,7 +6,7 @@ Solves every segment anew and keeps no table over cuts: what the dynamic program
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from cimplan.dualmode.rates import NEVER
 from cimplan.dualmode.variants import SegmentModel
@@ -28,7 +28,7 @@ def segmentations(pieces: int) -> Iterator[list[tuple[int, int]]]:
     for count in range(pieces):
         for cuts in combinations(range(1, pieces), count):
             marks = [0, *cuts, pieces]
-            yield list(zip(marks, marks[1:], strict=False))
+            yield list(pairwise(marks))
 
 
 def best_cost(network: PieceNetwork, model: SegmentModel, *, memory: bool = True, longest: int | None = None) -> int:

@@ -118,6 +118,8 @@ def _structure(plan: DualModePlan) -> Iterator[Fault]:
                 yield Fault(where, f"a block does not lie in operator {plan.operators[part.operator].name!r}")
             if min(part.compute_arrays, part.arrays, part.operations) < 1:
                 yield Fault(where, "a part does nothing or has no arrays")
+            if min(part.input_arrays, part.output_arrays, part.input_bytes, part.output_bytes, part.weight_bytes) < 0:
+                yield Fault(where, "a count of a part is negative")
         here = {part.operator for part in segment.parts}
         for store in segment.stores:
             if store.arrays < 1 or store.held_bytes < 0:
