@@ -29,8 +29,9 @@ readings = st.fixed_dictionaries(
         "main_bandwidth": st.sampled_from(["each", "shared"]),
         "duplication": st.sampled_from(["whole", "linear"]),
         "group_packing": st.sampled_from(["block_diagonal", "one_per_group"]),
+        "cost_model": st.sampled_from(["published", "published", "resident"]),
     }
-)
+).map(lambda chosen: chosen | {"main_bandwidth": "shared"} if chosen["cost_model"] == "resident" else chosen)
 
 
 def check(plan: DualModePlan) -> None:
@@ -38,6 +39,7 @@ def check(plan: DualModePlan) -> None:
     text = print_program(program)
     assert parse_program(text) == program
     report = verify(program, plan.chip)
+    assert not report.truncated
     assert report.ok, f"{report.violations}\n{text}"
     assert disagreements(program, plan) == []
     if plan.readings.cost_model == "published":
@@ -72,17 +74,19 @@ def test_programs_of_compiled_networks_do_what_the_plan_says(seed, chosen, metho
     check(compile_graph(product_network(seed), chip, options, hardware="toy"))
 
 
+@pytest.mark.parametrize("cost_model", ["published", "resident"])
 @pytest.mark.parametrize(
     ("name", "params"),
     [
         ("resnet18", {}),
         ("mobilenet_v2", {}),
         ("bert_large", {"seq": 64}),
+        ("llama2_7b", {"seq": 64, "batch": 2, "phase": "decode", "layers": 1}),
     ],
 )
-def test_reference_networks(name, params):
+def test_reference_networks(name, params, cost_model):
     chip = load("dynaplasia").dual_mode
-    options = CompileOptions(split_sizes=(32,))
+    options = CompileOptions(split_sizes=(32,), readings=make_readings(cost_model=cost_model))
     plan = compile_graph(graph_from_model(build(name, **params)), chip, options, hardware="dynaplasia")
     check(plan)
 

@@ -88,10 +88,12 @@ class _Generator:
         self.plan = plan
         self.names = names
         self.placement = Placement(plan, names)
+        self.index = 0
 
     def segment(self, index: int, segment: Segment) -> ProgramSegment:
         """Return one segment as a program segment."""
         prepare: list[PrepareStatement] = []
+        self.index = index
         lost = self.placement.begin(index, segment)
         for batch in lost:
             if self.placement.main[batch.data.tensor].gap(batch.data.start, batch.data.stop):
@@ -115,8 +117,8 @@ class _Generator:
         placement = self.placement
         body: list[StageStatement] = []
         needed = self._needs(decl, tiles)
-        store = placement.buffer_of(part.operator)
-        if store is not None:
+        buffers = placement.buffers_of(part.operator)
+        for store in buffers:
             filled = self._fill(store, needed)
             if filled is not None:
                 body.append(Move("main", filled.arrays, filled.data))
@@ -134,10 +136,11 @@ class _Generator:
         placement.multiplied(part.operator, tiles.boxes, begun)
         for start, stop in output_shares(decl, tiles.boxes, result):
             body.extend(self._save(part.operator, Bytes(decl.writes, start, stop)))
-            if store is not None and store.store.source is None and not store.filled:
-                buffered = placement.put(store, Bytes(decl.writes, start, stop))
-                if buffered is not None:
-                    body.append(MemoryWrite(buffered.arrays, buffered.data))
+            for store in buffers:
+                if store.store.source is None and not store.filled:
+                    buffered = placement.put(store, Bytes(decl.writes, start, stop))
+                    if buffered is not None:
+                        body.append(MemoryWrite(buffered.arrays, buffered.data))
         return Stage(decl.name, tuple(body))
 
     def _needs(self, decl: OperatorDecl, tiles: Tiles) -> dict[str, list[Range]]:
@@ -197,7 +200,7 @@ class _Generator:
                 if batch is not None:
                     statements.append(MemoryWrite(batch.arrays, batch.data))
                     left = without(left, batch.data.start, batch.data.stop)
-        if placement.read_elsewhere(operator):
+        if placement.read_elsewhere(operator) or placement.writes_through(self.index, operator):
             left = [(data.start, data.stop)]
         for low, high in left:
             statements.append(Move("buffer", "main", Bytes(data.tensor, low, high)))

@@ -90,6 +90,8 @@ class Placement:
             batches = [batch for batch in kept if batch.data.tensor == tensor and mine.issuperset(batch.arrays)]
             claimed.extend(batches)
             room = store.arrays * self._plan.chip.array_bytes
+            if store.source is not None:
+                room = min(room, store.held_bytes)
             self._uses.append(StoreUse(store, tensor, arrays, room, batches, filled=bool(batches)))
         lost = [batch for batch in kept if batch not in claimed]
         for batch in lost:
@@ -102,24 +104,26 @@ class Placement:
             return None
         if store.source != NETWORK:
             return self._names.operators[store.source].writes
+        # The input of the network that most of its readers in this segment share.
         readers = [store.target] if store.target is not None else sorted(self._present)
+        votes: dict[str, int] = {}
         for reader in readers:
             decl = self._names.operators[reader]
-            for tensor in (*decl.reads, *decl.matrix):
+            for tensor in dict.fromkeys((*decl.reads, *decl.matrix)):
                 if tensor not in self._names.constants and not self._made(tensor):
-                    return tensor
-        return None
+                    votes[tensor] = votes.get(tensor, 0) + 1
+        return max(votes, key=lambda tensor: votes[tensor], default=None)
 
     def _made(self, tensor: str) -> bool:
         return tensor in self._results
 
-    def buffer_of(self, operator: int) -> StoreUse | None:
+    def buffers_of(self, operator: int) -> list[StoreUse]:
         """Return arrays that may take what an operator reads from main memory."""
-        for use in self._uses:
-            source = use.store.source
-            if use.store.target == operator and not use.batches and (source is None or source not in self._present):
-                return use
-        return None
+        return [
+            use
+            for use in self._uses
+            if use.store.target in (None, operator) and not use.filled and use.store.source not in self._present
+        ]
 
     def stores_of(self, operator: int) -> Iterator[StoreUse]:
         """Yield the stores of the segment that take an operator's result."""
@@ -135,6 +139,14 @@ class Placement:
             if target is not None and readers - {target}:
                 return True
         return False
+
+    def writes_through(self, index: int, operator: int) -> bool:
+        """Whether a result in arrays goes to main memory while the segment runs, because a later one needs it there."""
+        if any(entry.operator == operator for entry in self._plan.segments[index].write_backs):
+            return False
+        uses = list(self.stores_of(operator))
+        kept = bool(uses) and all(self._serves_next(index, use) for use in uses)
+        return self._needed_after(index + 1 if kept else index, operator)
 
     def readable(self, operator: int, tensor: str) -> Iterator[Batch]:
         """Yield what an operator may read of a tensor from arrays of this segment."""
