@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
-from naive_certificate import naive_certificate
+from naive_certificate import fronts, naive_certificate, reachable
 from oracle import optimum, random_problem
 
 from cimplan.cost.problem import CIM, HOST, Dependency, Option, Problem
@@ -216,6 +217,130 @@ def test_work_beside_the_spine_must_find_host_time() -> None:
     dropped = replace(certificate, fillers=(), dropped=(2,))
     assert verify_certificate(problem, replace(dropped, lower_bound=8)).verified
     assert verify_certificate(problem, replace(dropped, lower_bound=9)).verdict == "refuted"
+
+
+def bounded(
+    options: dict[str, tuple[Option, ...]],
+    edges: dict[str, int],
+    cuts: str,
+    groups: tuple[tuple[str, bool], ...],
+    *,
+    dropped: str = "",
+    budget: int = 9,
+) -> tuple[int, int]:
+    """Return the optimum and the largest bound that is verified, with tables made by trying everything."""
+    names = "".join(options)
+    index = {name: number for number, name in enumerate(names)}
+    dependencies = sorted((index[pair[0]], index[pair[1]], transfer) for pair, transfer in edges.items())
+    problem = Problem(
+        tuple(names), tuple(options.values()), tuple(Dependency(u, v, t) for u, v, t in dependencies), budget
+    )
+    left_out = {index[name] for name in dropped + "".join(group for group, _ in groups)}
+    at = [index[name] for name in cuts]
+    before = reachable(problem)
+    blocks = []
+    for start, end in itertools.pairwise([None, *at, None]):
+        members = [
+            v
+            for v in range(len(names))
+            if v not in left_out
+            and v != start
+            and (start is None or (start, v) in before)
+            and (end is None or v == end or (v, end) in before)
+        ]
+        blocks.append(Block("enumeration", fronts(problem, members, start, end)))
+    certificate = Certificate(
+        10**6,
+        budget,
+        tuple(at),
+        tuple(blocks),
+        tuple(FillerGroup(tuple(index[name] for name in group), delayed) for group, delayed in groups),
+        tuple(index[name] for name in dropped),
+        exhausted=True,
+    )
+    report = verify_certificate(problem, certificate)
+    assert report.verdict == "incomplete", report.notes
+    best = optimum(problem)
+    assert best is not None
+    return best, report.bound
+
+
+def host(duration: int) -> tuple[Option, ...]:
+    return (Option(HOST, duration),)
+
+
+def cim(duration: int, crossbars: int = 1) -> tuple[Option, ...]:
+    return (Option(CIM, duration, crossbars),)
+
+
+def test_work_that_comes_late_starts_late() -> None:
+    options = {"a": cim(1), "x": host(4), "f": host(6), "d": host(1)}
+    edges = {"ax": 0, "af": 5, "xd": 0, "fd": 0}
+    assert bounded(options, edges, "ad", (("f", True),)) == (13, 13)
+    assert bounded(options, edges, "ad", (("f", False),)) == (13, 12)
+
+
+def test_late_work_leaves_the_host_to_others_until_it_is_ready() -> None:
+    options = {"a": cim(1), "m": host(1), "y": host(6), "f": host(6), "d": host(1)}
+    edges = {"am": 0, "my": 0, "yd": 0, "af": 5, "fd": 0}
+    assert bounded(options, edges, "amd", (("f", True),)) == (15, 15)
+
+
+def test_late_work_and_the_work_of_a_block_that_begins_late_add_up() -> None:
+    # Both wait for the crossbars: the host idles until 6, then works for 5 + 6.
+    options = {"a": cim(1), "c": cim(5), "x": host(5), "f": host(6), "d": host(1)}
+    edges = {"ac": 0, "cx": 0, "xd": 0, "af": 5, "fd": 0}
+    assert bounded(options, edges, "ad", (("f", True),)) == (18, 18)
+    options["m"] = host(1)  # the same with a cut between, before which the late work need not be done
+    edges = {"ac": 0, "cx": 0, "xm": 0, "md": 0, "af": 5, "fd": 0}
+    order = {name: options[name] for name in "acxmfd"}
+    assert bounded(order, edges, "amd", (("f", True),)) == (19, 19)
+
+
+def test_only_the_late_part_of_a_group_is_late() -> None:
+    options = {"a": cim(1), "e": host(10), "f": host(6), "d": host(1)}
+    edges = {"ae": 0, "af": 5, "ed": 0, "fd": 0}
+    assert bounded(options, edges, "ad", (("ef", True),)) == (18, 18)
+
+
+def test_late_parts_of_several_groups_add_up() -> None:
+    options = {"a": cim(1), "e": host(10), "f": host(6), "d": host(1)}
+    edges = {"ae": 4, "af": 6, "ed": 0, "fd": 0}
+    assert bounded(options, edges, "ad", (("e", True), ("f", True))) == (22, 22)
+
+
+def test_results_of_a_group_come_after_its_crossbars() -> None:
+    options = {"a": host(1), "c": cim(7), "f": host(6), "d": host(1)}
+    edges = {"ac": 2, "cf": 3, "fd": 0}
+    assert bounded(options, edges, "ad", (("cf", True),)) == (20, 20)
+
+
+def test_a_group_is_released_when_its_first_operator_may_start() -> None:
+    options = {"a": cim(1), "m": cim(10), "e": host(9), "f": host(1), "d": host(1)}
+    edges = {"am": 0, "ae": 0, "mf": 0, "md": 0, "ed": 0, "fd": 0}
+    assert bounded(options, edges, "amd", (("ef", False),)) == (13, 12)
+    assert bounded(options, edges, "amd", (("e", False), ("f", False))) == (13, 13)
+
+
+def test_a_group_is_due_when_its_last_operator_must_be_done() -> None:
+    options = {"a": cim(1), "e": host(2), "m": host(1), "z": cim(5), "f": host(5), "d": host(1)}
+    edges = {"ae": 0, "em": 0, "am": 0, "mz": 0, "zd": 0, "af": 0, "fd": 0}
+    assert bounded(options, edges, "amd", (("ef", False),)) == (10, 10)
+
+
+def test_dropped_operators_still_take_their_crossbars() -> None:
+    options = {"a": (Option(HOST, 10), Option(CIM, 2, 1)), "k": cim(1, 2)}
+    assert bounded(options, {}, "a", (), dropped="k", budget=2) == (10, 10)
+    assert bounded(options, {}, "a", (), dropped="k", budget=3) == (2, 2)
+
+
+def test_fillers_choose_their_places_within_the_budget() -> None:
+    either = (Option(HOST, 8), Option(CIM, 3, 2))
+    options = {"a": host(1), "x": (Option(HOST, 9), Option(CIM, 5, 2)), "f": either, "d": host(1)}
+    edges = {"ax": 0, "af": 0, "xd": 0, "fd": 0}
+    for budget, best in ((0, 19), (2, 10), (4, 7)):
+        for delayed in (False, True):
+            assert bounded(options, edges, "ad", (("f", delayed),), budget=budget) == (best, best)
 
 
 def test_undominated_labels_are_those_nothing_beats() -> None:

@@ -123,9 +123,24 @@ def test_each_dishonest_claim_is_caught(claims: dict[str, object], kind: str) ->
     assert kind in kinds(problem_of_three(), GOOD, **claims)
 
 
+@pytest.mark.parametrize(
+    "curve",
+    [
+        (CurvePoint(0, 27, 27), CurvePoint(3, 25, 20), CurvePoint(3, 24, 20)),  # one budget twice
+        (CurvePoint(0, 27, 27), CurvePoint(3, 23, 20)),  # better than the schedule at the budget
+        (CurvePoint(0, 27, 27), CurvePoint(3, 25, 20)),  # worse than the schedule at the budget
+        (CurvePoint(0, 27, 27), CurvePoint(5, 25, 20)),  # the same at exactly the budget
+    ],
+)
+def test_one_fault_of_a_curve_is_one_violation(curve: tuple[CurvePoint, ...]) -> None:
+    assert kinds(problem_of_three(), GOOD, curve=curve) == ["curve"]
+
+
 def test_an_honest_curve_passes_and_points_beyond_the_budget_are_allowed() -> None:
     curve = (CurvePoint(0, 27, 27), CurvePoint(3, 24, 24), CurvePoint(7, 21, 20))
     assert check(problem_of_three(), GOOD, status="optimal", lower_bound=24, curve=curve).passed
+    at_the_budget = (CurvePoint(0, 27, 27), CurvePoint(5, 24, 20))
+    assert kinds(problem_of_three(), GOOD, curve=at_the_budget) == []
 
 
 def test_no_schedule_is_honest_only_without_an_answer() -> None:
