@@ -43,10 +43,15 @@ class Address:
         """
         try:
             url = sa.make_url(text)
-        except (sa.exc.ArgumentError, ValueError) as error:
-            # What cannot be read cannot be hidden in part either.
-            shown = text if "@" not in text else f"{text.partition(':')[0]}:***@{text.rpartition('@')[2]}"
-            raise InputError(f"{shown!r} is not a store", fix=_FIX) from error.with_traceback(None)
+        except (sa.exc.ArgumentError, ValueError):
+            # The cause holds the whole text, and with it perhaps a password.
+            raise InputError(f"{_masked(text)!r} is not a store", fix=_FIX) from None
+        if url.host is not None and "@" in url.host:
+            raise InputError(
+                f"{_masked(text)!r} is not a store",
+                why="it has more than one @",
+                fix="Write special characters of a password as in a web address (%40 for @), or use PGPASSWORD",
+            )
         if url.drivername in ("postgresql", "postgres"):
             url = url.set(drivername="postgresql+pg8000")
         shown = url.render_as_string(hide_password=True).replace("+pg8000", "")
@@ -82,3 +87,8 @@ class Address:
             raise InputError(
                 "PostgreSQL needs the extra explore", where=self.shown, fix="pip install 'cimplan[explore]'"
             ) from error
+
+
+def _masked(text: str) -> str:
+    """Return an address that cannot be read, without what may be a password."""
+    return f"{text.partition(':')[0]}://***@{text.rpartition('@')[2]}" if "@" in text else text

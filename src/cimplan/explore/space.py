@@ -191,7 +191,7 @@ def load_space(path: Path) -> LoadedSpace:
     InputError
         With file, line, field path, reason and suggestion.
     """
-    return _checked(document.read(path), path.parent)
+    return _checked(document.read(path, start="Start from the example in docs/exploration.md"), path.parent)
 
 
 def space_from(value: Mapping[str, Any], folder: Path | None = None) -> LoadedSpace:

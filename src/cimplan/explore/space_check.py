@@ -35,6 +35,9 @@ _AXIS_SECTIONS = ("host", "bus", "accelerator")
 def explain(error: ValidationError, found: Document) -> InputError:
     """Turn the fault that stands first in the file into an error of our own; what is missing comes last."""
     faults = [(_without_tags(fault["loc"]), fault) for fault in error.errors(include_url=False)]
+    # A list whose items are wrong is also said to be too short.
+    paths = [path for path, _ in faults]
+    faults = [item for item in faults if not any(p[: len(item[0])] == item[0] and p != item[0] for p in paths)]
     path, fault = min(faults, key=lambda item: (item[1]["type"] == "missing", _line(item[0], found)))
     place = found.place(path)
     if fault["type"] == "extra_forbidden":

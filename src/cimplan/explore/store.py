@@ -151,6 +151,7 @@ class Store:
             raise self._missing()
         self._engine = address.engine()
         if self._file is not None:
+            _require_sqlite(self._file, self.where)
             sa.event.listen(self._engine, "connect", _prepare_sqlite)
         try:
             self._open(must_exist)
@@ -168,7 +169,6 @@ class Store:
                 raise InputError(
                     "the file is a database of another program", where=self.where, fix="Choose another file"
                 )
-        if not must_exist:
             self._create()
         with self._reading() as connection:
             found = connection.scalar(sa.select(_about.c.value).where(_about.c.name == "schema_version"))
@@ -181,9 +181,14 @@ class Store:
             )
 
     def _create(self) -> None:
+        if self._file is not None:
+            with self._reading() as connection:
+                _keep_log(connection)
         with self._writing() as connection:
-            if self._file is None:
-                # Two first users at once would both try to make the tables.
+            # Two first users at once: one makes the tables, with the version, and the other finds them.
+            if self._file is not None:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            else:
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATION_LOCK)))
             for table in _metadata.sorted_tables:
                 connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
@@ -475,16 +480,35 @@ def _reason(error: Exception) -> str:
     return " ".join(str(text).split())[:300] or type(original).__name__
 
 
+def _require_sqlite(file: Path, where: str) -> None:
+    """Refuse a file of another kind; SQLite itself takes a very short one for empty and writes over it."""
+    try:
+        with file.open("rb") as stream:
+            start = stream.read(16)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise InputError("the store cannot be used", where=where, why=str(error.strerror)) from error
+    if start not in (b"", b"SQLite format 3\0"):
+        raise InputError(
+            "the store cannot be used", where=where, why="the file is not a SQLite database", fix="Choose another file"
+        )
+
+
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
     connection.execute("PRAGMA busy_timeout=30000")
-    # A write-ahead log keeps readers going while a sweep writes; FULL survives a loss of power as well as SIGKILL.
+    # A commit is on the disk when it returns: it survives a loss of power as well as SIGKILL.
+    connection.execute("PRAGMA synchronous=FULL")
+
+
+def _keep_log(connection: sa.Connection) -> None:
+    """Give a new SQLite file a write-ahead log, which keeps readers going while a sweep writes."""
     for attempt in range(100):
         try:
-            connection.execute("PRAGMA journal_mode=WAL")
-            break
-        except sqlite3.OperationalError as error:
+            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+            return
+        except sa.exc.OperationalError as error:
             # Two first users at once: this change does not wait for the lock by itself.
             if "locked" not in str(error) or attempt == 99:
                 raise
             time.sleep(0.05)
-    connection.execute("PRAGMA synchronous=FULL")

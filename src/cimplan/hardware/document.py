@@ -18,6 +18,7 @@ import yaml
 from cimplan.errors import InputError
 
 SIZE_LIMIT_BYTES = 256 * 1024
+_START = "Start from `cimplan hardware show rram-256`"
 DEPTH_LIMIT = 16
 
 _WHOLE = re.compile(r"[-+]?\d+")
@@ -63,8 +64,8 @@ class Document:
         return f"{place}, {path_text(path)}" if path else place
 
 
-def read(path: Path) -> Document:
-    """Read a description from a file.
+def read(path: Path, *, start: str = _START) -> Document:
+    """Read a description from a file; `start` says where to get one from.
 
     Raises
     ------
@@ -85,11 +86,11 @@ def read(path: Path) -> Document:
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise InputError("the file is not UTF-8 text", where=f"{path}:{line}") from error
-    return parse(text, str(path))
+    return parse(text, str(path), start=start)
 
 
-def parse(text: str, where: str) -> Document:
-    """Parse the text of a description; `where` names it in errors.
+def parse(text: str, where: str, *, start: str = _START) -> Document:
+    """Parse the text of a description; `where` names it in errors, `start` says where to get one from.
 
     Raises
     ------
@@ -101,7 +102,7 @@ def parse(text: str, where: str) -> Document:
         events = _plain_events(text, where)
         first = next(events, None)
         if first is None:
-            raise InputError("the file is empty", where=where, fix="Start from `cimplan hardware show rram-256`")
+            raise InputError("the file is empty", where=where, fix=start)
         value = _value(first, events, (), lines, where)
         for _ in events:  # a second document would stand here, and is refused
             pass
@@ -118,7 +119,7 @@ def parse(text: str, where: str) -> Document:
             "the file is not a description",
             where=f"{where}:1",
             why=f"it holds {kind}, not a mapping of fields",
-            fix="Start from `cimplan hardware show rram-256`",
+            fix=start,
         )
     return Document(value, where, lines)
 
