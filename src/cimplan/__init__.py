@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cimplan.api.compiling import Compiled, compile
     from cimplan.api.models import Model, load
     from cimplan.api.partitioning import estimate, partition, profile
     from cimplan.errors import CimplanError, InputError, NoAnswerError
@@ -26,11 +27,13 @@ __version__ = "0.1.0"
 
 _HOME = {
     "CimplanError": "cimplan.errors",
+    "Compiled": "cimplan.api.compiling",
     "Hardware": "cimplan.hardware.schema",
     "InputError": "cimplan.errors",
     "Model": "cimplan.api.models",
     "NoAnswerError": "cimplan.errors",
     "Plan": "cimplan.plan.plan",
+    "compile": "cimplan.api.compiling",
     "estimate": "cimplan.api.partitioning",
     "load": "cimplan.api.models",
     "partition": "cimplan.api.partitioning",
@@ -39,11 +42,13 @@ _HOME = {
 
 __all__ = [
     "CimplanError",
+    "Compiled",
     "Hardware",
     "InputError",
     "Model",
     "NoAnswerError",
     "Plan",
+    "compile",
     "estimate",
     "load",
     "partition",

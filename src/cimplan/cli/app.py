@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from cimplan.cli import doctor, explore, export, hardware, models, partition, zoo
+from cimplan.cli import compare, compile, doctor, explore, export, hardware, models, partition, zoo
 from cimplan.cli.console import emit, fail, note
 from cimplan.errors import CimplanError
 
@@ -25,7 +25,8 @@ app.command()(models.inspect)
 app.command()(models.quantize)
 app.command()(models.profile)
 app.command()(partition.partition)
-app.command()(partition.compare)
+app.command("compile")(compile.compile_model)
+app.command()(compare.compare)
 app.command()(export.export)
 app.add_typer(explore.app, name="explore")
 app.add_typer(hardware.app, name="hardware")

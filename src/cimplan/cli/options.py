@@ -64,3 +64,40 @@ def parse_fixes(texts: Iterable[str] | None) -> dict[str, str]:
             raise InputError(f"{name!r} is fixed twice", where="--fix")
         fixes[name] = place
     return fixes
+
+
+def parse_settings(texts: Iterable[str] | None, option: str) -> dict[str, str]:
+    """Parse ``NAME=VALUE`` into values by name.
+
+    Parameters
+    ----------
+    texts : iterable of str or None
+        What the user wrote.
+    option : str
+        The option it was written for, for the error.
+
+    Raises
+    ------
+    InputError
+        If a text has another form, or a name is given twice.
+    """
+    settings: dict[str, str] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        name, value = name.strip(), value.strip()
+        if not equals or not name or not value:
+            raise InputError(f"{text!r} is not a setting", where=option, fix=f"Write {option} NAME=VALUE")
+        if name in settings:
+            raise InputError(f"{name!r} is set twice", where=option)
+        settings[name] = value
+    return settings
+
+
+def number_or_text(text: str) -> int | float | str:
+    """Return the number a text stands for, or the text, as a YAML file would have it."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

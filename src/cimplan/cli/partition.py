@@ -1,4 +1,4 @@
-"""``cimplan partition``: the plan of one model, and ``cimplan compare``: every method on the same costs."""
+"""``cimplan partition``: the plan of one model."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cimplan.cli.console import emit, emit_json, facts, note, printable, table, working
+from cimplan.cli.console import emit, emit_json, facts, printable, table, working
 from cimplan.cli.options import (
     HardwareOption,
     JsonOption,
@@ -89,7 +89,7 @@ def partition(
     if output is not None and not output.parent.is_dir():
         raise InputError("cannot write the plan", where=str(output), why="its folder does not exist")
     start = None if warm_start is None else Plan.read(warm_start)
-    costed = _costed(
+    costed = costed_network(
         model, hardware, profile, crossbars, mvm_latency, bus_bandwidth, threads, measure_for, shape, quiet or json
     )
     with _terminating(), working("solving", quiet=quiet or json) as tell:
@@ -117,88 +117,7 @@ def partition(
         emit(f"wrote {output}")
 
 
-def compare(
-    model: ModelOrNothing = None,
-    hardware: HardwareOption = "rram-256",
-    profile: ProfileOption = None,
-    methods: Annotated[
-        str | None, typer.Option("--methods", metavar="A,B,…", help="Methods to compare; all usable ones if left out.")
-    ] = None,
-    crossbars: CrossbarsOption = None,
-    mvm_latency: LatencyOption = None,
-    bus_bandwidth: BusOption = None,
-    time_limit: TimeOption = "30s",
-    seed: SeedOption = 0,
-    threads: ThreadsOption = 1,
-    measure_for: MeasureOption = None,
-    shape: ShapeOption = None,
-    list_methods: Annotated[bool, typer.Option("--list", help="List the methods and stop.")] = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
-    """Run every method on the same costs, each checked, in one table."""
-    from cimplan.api.partitioning import solve
-    from cimplan.errors import CimplanError, InputError, did_you_mean
-    from cimplan.partition.methods import METHODS
-    from cimplan.units import format_duration, parse_duration_ns
-
-    if list_methods:
-        if json:
-            emit_json([{"name": item.name, "description": item.description} for item in METHODS.values()])
-        else:
-            table(("method", "description"), ((item.name, item.description) for item in METHODS.values()))
-        return
-    names = list(dict.fromkeys(methods.split(","))) if methods else [n for n, m in METHODS.items() if m.available()]
-    for name in names:
-        if name not in METHODS:
-            raise InputError(f"there is no method {name!r}", where="--methods", fix=did_you_mean(name, METHODS))
-    limit_s = None if time_limit is None else parse_duration_ns(time_limit) / 1e9
-    costed = _costed(
-        model, hardware, profile, crossbars, mvm_latency, bus_bandwidth, threads, measure_for, shape, quiet or json
-    )
-    rows: list[dict[str, Any]] = []
-    for name in names:
-        with working(f"solving with {name}", quiet=quiet or json):
-            try:
-                plan = solve(costed, method=name, time_limit_s=limit_s, seed=seed)
-            except CimplanError as error:
-                rows.append({"method": name, "status": "failed", "error": str(error)})
-                continue
-        rows.append({"method": name, "error": "", **_comparable(plan)})
-    if json:
-        emit_json({"model": costed.graph.name, "hardware": costed.hardware.name, "methods": rows})
-        return
-    table(
-        ("method", "latency", "speed-up", "gap", "crossbars", "on cim", "status", "solve"),
-        (
-            (
-                row["method"],
-                format_duration(row["makespan_ns"]),
-                _factor(row["speedup"]),
-                f"{100 * row['gap']:.2f} %",
-                row["crossbars_used"],
-                row["operators_on_cim"],
-                row["status"],
-                f"{row['solve_s']:.3f} s",
-            )
-            if not row["error"]
-            else (row["method"], "-", "-", "-", "-", "-", "failed", "-")
-            for row in rows
-        ),
-        right=(1, 2, 3, 4, 5, 7),
-    )
-    for row in rows:
-        if row["error"]:
-            note(f"{row['method']}: {printable(row['error'])}")
-
-
-def _comparable(plan: Plan) -> dict[str, Any]:
-    kept = ("status", "makespan_ns", "lower_bound_ns", "gap", "speedup", "crossbars_used", "solve_s", "checked")
-    on_cim = sum(count.operators for place, count in plan.counts.places.items() if place != "host")
-    return {name: getattr(plan, name) for name in kept} | {"operators_on_cim": on_cim}
-
-
-def _costed(
+def costed_network(
     model: str | None,
     hardware: str,
     profile: Path | None,
@@ -210,6 +129,7 @@ def _costed(
     shape: list[str] | None,
     quiet: bool,
 ) -> CostedNetwork:
+    """Return what the options ask for, costed."""
     from cimplan.api.models import load
     from cimplan.api.partitioning import cost
     from cimplan.hardware import load as load_hardware
@@ -259,7 +179,8 @@ def _terminating() -> Iterator[None]:
         signal.signal(signal.SIGTERM, previous)
 
 
-def _factor(value: float | None) -> str:
+def factor(value: float | None) -> str:
+    """Return a speed-up for people; empty if there is none."""
     return "" if value is None else f"{value:.2f} x"
 
 
@@ -277,7 +198,7 @@ def _print(plan: Plan, *, all_operators: bool) -> None:
                 (
                     point.crossbars,
                     format_duration(point.makespan_ns),
-                    _factor(plan.host_only_ns / point.makespan_ns if plan.host_only_ns and point.makespan_ns else None),
+                    factor(plan.host_only_ns / point.makespan_ns if plan.host_only_ns and point.makespan_ns else None),
                     point.status,
                 )
                 for point in plan.curve

@@ -1,6 +1,7 @@
 """Plans as files for other tools.
 
-`FORMATS` names them; each writer takes a plan and a path and returns the paths it wrote.
+`FORMATS` names those of partition plans, `DUAL_MODE_FORMATS` those of dual-mode plans; each writer takes a plan and a
+path and returns the paths it wrote.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from cimplan.plan.dual_mode import DualModePlan
     from cimplan.plan.plan import Plan
 
 Writer = Callable[["Plan", Path], tuple[Path, ...]]
+DualModeWriter = Callable[["DualModePlan", Path], tuple[Path, ...]]
 
 
 def _trace(plan: Plan, path: Path) -> tuple[Path, ...]:
@@ -31,3 +34,35 @@ def _csv(plan: Plan, path: Path) -> tuple[Path, ...]:
 
 FORMATS: Mapping[str, Writer] = {"csv": _csv, "trace": _trace}
 """Name of a format to its writer; the first line of a writer's docstring describes the format."""
+
+
+def _dual_mode_trace(plan: DualModePlan, path: Path) -> tuple[Path, ...]:
+    """Timeline for Perfetto (Chrome trace-event JSON)."""
+    from cimplan.export.dual_mode_trace import write_trace
+
+    return write_trace(plan, path)
+
+
+def _dual_mode_csv(plan: DualModePlan, path: Path) -> tuple[Path, ...]:
+    """Tables of segments, parts and arrays in memory mode (CSV)."""
+    from cimplan.export.dual_mode_tables import write_csv
+
+    return write_csv(plan, path)
+
+
+def _program(plan: DualModePlan, path: Path) -> tuple[Path, ...]:
+    """Meta-operator program (text), verified."""
+    from cimplan.files import write_text
+    from cimplan.program.checked import checked_program
+    from cimplan.program.printer import print_program
+
+    write_text(path, print_program(checked_program(plan).program))
+    return (path,)
+
+
+DUAL_MODE_FORMATS: Mapping[str, DualModeWriter] = {
+    "csv": _dual_mode_csv,
+    "program": _program,
+    "trace": _dual_mode_trace,
+}
+"""The same for dual-mode plans."""

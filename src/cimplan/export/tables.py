@@ -38,12 +38,12 @@ _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 def operators_csv(plan: Plan) -> str:
     """Return the operators of a plan as CSV, one row each, in topological order."""
-    return _csv(OPERATOR_COLUMNS, ([getattr(item, name) for name in OPERATOR_COLUMNS] for item in plan.operators))
+    return csv_text(OPERATOR_COLUMNS, ([getattr(item, name) for name in OPERATOR_COLUMNS] for item in plan.operators))
 
 
 def transfers_csv(plan: Plan) -> str:
     """Return the transfers of a plan as CSV, one row each, sorted by start."""
-    return _csv(TRANSFER_COLUMNS, ([getattr(item, name) for name in TRANSFER_COLUMNS] for item in plan.transfers))
+    return csv_text(TRANSFER_COLUMNS, ([getattr(item, name) for name in TRANSFER_COLUMNS] for item in plan.transfers))
 
 
 def write_csv(plan: Plan, path: Path) -> tuple[Path, ...]:
@@ -69,7 +69,8 @@ def cell(value: object) -> str:
     return str(value)
 
 
-def _csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return rows as CSV text."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")  # with "\n" a lone carriage return would go unquoted
     writer.writerow(header)

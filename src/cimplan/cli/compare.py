@@ -1,0 +1,269 @@
+"""``cimplan compare``: every method on the same costs, for crossbar accelerators and for dual-mode chips."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cimplan.cli.console import emit_json, note, printable, table, working
+from cimplan.cli.dual_mode_options import (
+    ArraysOption,
+    CostModelOption,
+    PiecesOption,
+    ReadingOption,
+    SetOption,
+    SplitOption,
+    choose,
+)
+from cimplan.cli.options import HardwareOption, JsonOption, MeasureOption, QuietOption, ShapeOption, parse_shapes
+from cimplan.cli.partition import (
+    BusOption,
+    CrossbarsOption,
+    LatencyOption,
+    ModelOrNothing,
+    ProfileOption,
+    SeedOption,
+    ThreadsOption,
+    TimeOption,
+    costed_network,
+    factor,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from cimplan.hardware.schema import Hardware
+    from cimplan.plan.dual_mode import DualModePlan
+    from cimplan.plan.plan import Plan
+
+
+def compare(
+    model: ModelOrNothing = None,
+    hardware: HardwareOption = "rram-256",
+    profile: ProfileOption = None,
+    methods: Annotated[
+        str | None, typer.Option("--methods", metavar="A,B,…", help="Methods to compare; all usable ones if left out.")
+    ] = None,
+    crossbars: CrossbarsOption = None,
+    mvm_latency: LatencyOption = None,
+    bus_bandwidth: BusOption = None,
+    cost_model: CostModelOption = None,
+    reading: ReadingOption = None,
+    arrays: ArraysOption = None,
+    set_fields: SetOption = None,
+    split_size: SplitOption = None,
+    segment_pieces: PiecesOption = None,
+    time_limit: TimeOption = "30s",
+    seed: SeedOption = 0,
+    threads: ThreadsOption = 1,
+    measure_for: MeasureOption = None,
+    shape: ShapeOption = None,
+    list_methods: Annotated[bool, typer.Option("--list", help="List the methods and stop.")] = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Run every method on the same costs, each checked, in one table; the hardware decides which methods there are."""
+    from cimplan.hardware import load as load_hardware
+    from cimplan.units import parse_duration_ns
+
+    if list_methods:
+        _list(as_json=json)
+        return
+    chip = load_hardware(hardware)
+    limit_s = None if time_limit is None else parse_duration_ns(time_limit) / 1e9
+    for_crossbars = {
+        "--profile": profile,
+        "--crossbars": crossbars,
+        "--mvm-latency": mvm_latency,
+        "--bus-bandwidth": bus_bandwidth,
+        "--measure-for": measure_for,
+    }
+    for_dual_mode = {
+        "--cost-model": cost_model,
+        "--reading": reading,
+        "--arrays": arrays,
+        "--set": set_fields,
+        "--split-size": split_size,
+        "--segment-pieces": segment_pieces,
+    }
+    if chip.accelerator is None:
+        _refuse(for_crossbars, chip, "a dual-mode chip")
+        chosen = choose(chip, cost_model, reading, arrays, set_fields)
+        _compare_dual_mode(
+            model, chosen.hardware, _names(methods, _dual_mode_methods()), chosen.readings, split_size, segment_pieces,
+            limit_s, shape, as_json=json, quiet=quiet,
+        )  # fmt: skip
+        return
+    _refuse(for_dual_mode, chip, "a crossbar accelerator")
+    from cimplan.api.partitioning import solve
+    from cimplan.errors import CimplanError
+    from cimplan.partition.methods import METHODS
+    from cimplan.units import format_duration
+
+    names = _names(methods, {name: method.available() for name, method in METHODS.items()})
+    costed = costed_network(
+        model, hardware, profile, crossbars, mvm_latency, bus_bandwidth, threads, measure_for, shape, quiet or json
+    )
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        with working(f"solving with {name}", quiet=quiet or json):
+            try:
+                plan = solve(costed, method=name, time_limit_s=limit_s, seed=seed)
+            except CimplanError as error:
+                rows.append({"method": name, "status": "failed", "error": str(error)})
+                continue
+        rows.append({"method": name, "error": "", **_comparable(plan)})
+    if json:
+        emit_json({"model": costed.graph.name, "hardware": costed.hardware.name, "methods": rows})
+        return
+    table(
+        ("method", "latency", "speed-up", "gap", "crossbars", "on cim", "status", "solve"),
+        (
+            (
+                row["method"],
+                format_duration(row["makespan_ns"]),
+                factor(row["speedup"]),
+                f"{100 * row['gap']:.2f} %",
+                row["crossbars_used"],
+                row["operators_on_cim"],
+                row["status"],
+                f"{row['solve_s']:.3f} s",
+            )
+            if not row["error"]
+            else (row["method"], "-", "-", "-", "-", "-", "failed", "-")
+            for row in rows
+        ),
+        right=(1, 2, 3, 4, 5, 7),
+    )
+    _note_errors(rows)
+
+
+def _compare_dual_mode(
+    model: str | None,
+    hardware: Hardware,
+    names: Iterable[str],
+    readings: Mapping[str, str],
+    split_size: list[int] | None,
+    segment_pieces: int | None,
+    limit_s: float | None,
+    shape: list[str] | None,
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    from cimplan.api.compiling import compile_plan
+    from cimplan.api.models import load
+    from cimplan.errors import InputError, InternalError
+    from cimplan.units import format_duration
+
+    if model is None:
+        raise InputError("no model is given", fix="Name an ONNX file or a reference network such as zoo:resnet18")
+    found = load(model, shapes=parse_shapes(shape))
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        with working(f"compiling with {name}", quiet=quiet or as_json) as tell:
+            try:
+                plan = compile_plan(
+                    found,
+                    hardware,
+                    method=name,
+                    readings=readings,
+                    split_sizes=tuple(split_size) if split_size else None,
+                    segment_pieces=segment_pieces,
+                    time_limit_s=limit_s,
+                    progress=tell,
+                )
+            except InternalError as error:
+                rows.append({"method": name, "status": "failed", "error": str(error)})
+                continue
+        rows.append({"method": name, "error": "", **_comparable_dual_mode(plan)})
+    if as_json:
+        emit_json({"model": found.name, "hardware": hardware.name, "methods": rows})
+        return
+    table(
+        ("method", "cycles", "latency", "speed-up", "gap", "segments", "memory", "status", "compile"),
+        (
+            (
+                row["method"],
+                f"{row['latency_cycles']:,}",
+                format_duration(row["latency_ns"]),
+                f"{row['speedup']:.3f} x",
+                f"{100 * row['gap']:.2f} %",
+                f"{row['segments']:,}",
+                f"{100 * row['memory_share']:.1f} %",
+                row["status"],
+                f"{row['compile_s']:.2f} s",
+            )
+            if not row["error"]
+            else (row["method"], "-", "-", "-", "-", "-", "-", "failed", "-")
+            for row in rows
+        ),
+        right=(1, 2, 3, 4, 5, 6, 8),
+    )
+    _note_errors(rows)
+
+
+def _list(*, as_json: bool) -> None:
+    from cimplan.partition.methods import METHODS
+
+    listed = [("partition", item.name, item.description) for item in METHODS.values()]
+    listed += [("compile", name, description) for name, description in _dual_mode_descriptions().items()]
+    if as_json:
+        emit_json([{"name": name, "for": command, "description": text} for command, name, text in listed])
+    else:
+        table(("for", "method", "description"), listed)
+
+
+def _dual_mode_descriptions() -> dict[str, str]:
+    from cimplan.dualmode.methods import METHODS
+
+    return {name: method.description for name, method in METHODS.items()}
+
+
+def _dual_mode_methods() -> dict[str, bool]:
+    return dict.fromkeys(_dual_mode_descriptions(), True)
+
+
+def _names(methods: str | None, known: Mapping[str, bool]) -> list[str]:
+    """Return the methods the user named, or all usable ones; `known` says of each whether it is."""
+    from cimplan.errors import InputError, did_you_mean
+
+    names = (
+        [name for name, usable in known.items() if usable] if not methods else list(dict.fromkeys(methods.split(",")))
+    )
+    for name in names:
+        if name not in known:
+            raise InputError(f"there is no method {name!r}", where="--methods", fix=did_you_mean(name, known))
+    return names
+
+
+def _refuse(options: Mapping[str, object], chip: Hardware, kind: str) -> None:
+    from cimplan.errors import InputError
+
+    for option, value in options.items():
+        if value is not None:
+            raise InputError(
+                "the option does not apply to this hardware",
+                where=option,
+                why=f"{chip.name!r} is {kind}",
+                fix=f"Drop {option}, or choose other hardware with --hardware",
+            )
+
+
+def _comparable(plan: Plan) -> dict[str, Any]:
+    kept = ("status", "makespan_ns", "lower_bound_ns", "gap", "speedup", "crossbars_used", "solve_s", "checked")
+    on_cim = sum(count.operators for place, count in plan.counts.places.items() if place != "host")
+    return {name: getattr(plan, name) for name in kept} | {"operators_on_cim": on_cim}
+
+
+def _comparable_dual_mode(plan: DualModePlan) -> dict[str, Any]:
+    dropped = ("model", "hardware", "method")
+    kept = {name: value for name, value in plan.summary().items() if name not in dropped}
+    return kept | {"segments": len(plan.segments)}
+
+
+def _note_errors(rows: Iterable[Mapping[str, Any]]) -> None:
+    for row in rows:
+        if row["error"]:
+            note(f"{row['method']}: {printable(row['error'])}")

@@ -1,0 +1,172 @@
+"""``cimplan compile``: a network on a chip whose arrays compute or remember."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cimplan.cli.console import emit, emit_json, facts, printable, table, working
+from cimplan.cli.dual_mode_options import (
+    ArraysOption,
+    ChipOption,
+    CostModelOption,
+    PiecesOption,
+    ReadingOption,
+    SetOption,
+    SplitOption,
+    choose,
+)
+from cimplan.cli.options import JsonOption, ModelArgument, OutputOption, QuietOption, ShapeOption, parse_shapes
+
+if TYPE_CHECKING:
+    from cimplan.api.compiling import Compiled
+    from cimplan.plan.dual_mode import DualModePlan, Segment
+
+_ROWS = 24
+"""Rows of the table of segments, unless all are asked for."""
+
+_NAMES = 3
+"""Operators named in a row; the others are counted."""
+
+
+def compile_model(
+    model: ModelArgument,
+    hardware: ChipOption = "dynaplasia",
+    method: Annotated[str, typer.Option("--method", metavar="NAME", help="See `cimplan compare --list`.")] = "exact",
+    cost_model: CostModelOption = None,
+    reading: ReadingOption = None,
+    arrays: ArraysOption = None,
+    set_fields: SetOption = None,
+    split_size: SplitOption = None,
+    segment_pieces: PiecesOption = None,
+    time_limit: Annotated[
+        str | None,
+        typer.Option("--time-limit", metavar="10s", help="After that the search takes short cuts; the gap says what."),
+    ] = None,
+    shape: ShapeOption = None,
+    output: OutputOption = None,
+    program: Annotated[
+        Path | None, typer.Option("--program", metavar="FILE", help="Also write the meta-operator program.")
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say what bounds each segment and which change would help.")
+    ] = False,
+    all_segments: Annotated[bool, typer.Option("--all", help="List every segment.")] = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Cut a network into segments and decide which arrays compute and which remember in each, and write the program."""
+    from cimplan.api.compiling import compile as compile_network
+    from cimplan.api.models import load
+    from cimplan.errors import InputError
+    from cimplan.units import parse_duration_ns
+
+    limit_s = None if time_limit is None else parse_duration_ns(time_limit) / 1e9
+    for what, path in (("plan", output), ("program", program)):
+        if path is not None and not path.parent.is_dir():
+            raise InputError(f"cannot write the {what}", where=str(path), why="its folder does not exist")
+    chosen = choose(hardware, cost_model, reading, arrays, set_fields)
+    with working("compiling", quiet=quiet or json) as tell:
+        compiled = compile_network(
+            load(model, shapes=parse_shapes(shape)),
+            chosen.hardware,
+            method=method,
+            readings=chosen.readings,
+            split_sizes=tuple(split_size) if split_size else None,
+            segment_pieces=segment_pieces,
+            time_limit_s=limit_s,
+            progress=tell,
+        )
+    if output is not None:
+        compiled.plan.save(output)
+    if program is not None:
+        compiled.write_program(program)
+    if json:
+        emit_json(compiled.plan.summary() | {"program_verified": True, "program_statements": compiled.statements})
+        return
+    _print(compiled, all_segments=all_segments)
+    for path in (output, program):
+        if path is not None:
+            emit(f"wrote {path}")
+
+
+def _print(compiled: Compiled, *, all_segments: bool) -> None:
+    plan = compiled.plan
+    emit(
+        f"{printable(plan.model)} on {printable(plan.hardware)}, method {plan.method}, "
+        f"cost model {plan.readings.cost_model}: {plan.status}"
+    )
+    facts(_facts(compiled))
+    emit()
+    rows = list(_segment_rows(plan))
+    shown = rows if all_segments or len(rows) <= _ROWS + 4 else rows[:_ROWS]
+    table(
+        ("segments", "compute", "memory", "run", "switch", "write", "write back", "operators"),
+        shown,
+        right=(0, 1, 2, 3, 4, 5, 6),
+    )
+    if len(shown) < len(rows):
+        emit(f"  … {len(rows) - len(shown):,} more rows; --all lists them, `cimplan export --to csv` writes them")
+
+
+def _facts(compiled: Compiled) -> list[tuple[str, str]]:
+    plan = compiled.plan
+    split = plan.split()
+    gap = "proven optimal for these pieces" if plan.status == "optimal" else f"gap {100 * plan.gap:.2f} %"
+    pieces = f"pieces of at most {plan.split_size} {'array' if plan.split_size == 1 else 'arrays'}"
+    return [
+        ("latency", _cycles(plan, plan.latency_cycles)),
+        ("all compute", f"{_cycles(plan, plan.all_compute_cycles)}, with its own best pieces"),
+        ("speed-up", f"{plan.speedup:.3f} x over all arrays computing"),
+        ("lower bound", f"{_cycles(plan, plan.lower_bound_cycles)}, {gap}"),
+        ("segments", f"{len(plan.segments):,} of {len(plan.operators):,} matrix operators, {pieces}"),
+        ("memory", f"{100 * plan.memory_share():.1f} % of the arrays hold data, weighted with time"),
+        *(
+            (title, f"{split[key]:,} cycles, {100 * split[key] / plan.latency_cycles:.1f} %")
+            for title, key in (
+                ("running", "compute"),
+                ("switching", "switch"),
+                ("writing weights", "write"),
+                ("writing back", "write_back"),
+            )
+        ),
+        ("compiled in", f"{plan.compile_s:.2f} s"),
+        ("checked", "yes, every cycle recomputed from the allocation" if plan.checked else "no"),
+        ("program", f"{compiled.statements:,} statements, verified"),
+    ]
+
+
+def _cycles(plan: DualModePlan, cycles: int) -> str:
+    from cimplan.units import format_duration
+
+    return f"{cycles:,} cycles, {format_duration(cycles * plan.chip.cycle_ns)}"
+
+
+def _segment_rows(plan: DualModePlan) -> Iterator[Sequence[Any]]:
+    """Yield a row for each run of segments that look alike."""
+
+    def look(item: tuple[int, Segment]) -> tuple[Any, ...]:
+        segment = item[1]
+        return (
+            segment.compute_arrays,
+            segment.memory_arrays,
+            segment.cycles,
+            segment.switch_cycles,
+            segment.write_cycles,
+            segment.write_back_cycles,
+            tuple(part.operator for part in segment.parts),
+        )
+
+    for (*numbers, operators), run in groupby(enumerate(plan.segments), key=look):
+        first, *rest = (index for index, _ in run)
+        names = [plan.operators[number].name for number in operators]
+        more = len(names) - _NAMES
+        yield (
+            f"{first}-{rest[-1]}" if rest else f"{first}",
+            *(f"{number:,}" for number in numbers),
+            ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else ""),
+        )
