@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from cimplan.cost.problem import HOST, Option
+from cimplan.partition.dominance import Labelled, undominated
 from cimplan.partition.structure import Network, members
 
 LABEL_LIMIT = 60_000
@@ -22,8 +23,6 @@ Trail: TypeAlias = tuple[Any, int, int]
 
 Key: TypeAlias = tuple[str, bool]
 """Where an option runs, and whether it occupies the host there."""
-
-_Label: TypeAlias = tuple[tuple[int, ...], "Trail | None"]
 
 _CROSSBARS, _FREE, _WORK, _LEAD, _READY = range(5)
 _ANYWHERE = Option("", 0)
@@ -163,11 +162,11 @@ class _Programme:
         count = len(self.options)
         whole = (1 << count) - 1
         first = tuple((self.from_start.get(i, 0) if at != self.place else 0) for i, (at, _) in self._waiting(0))
-        layer: dict[tuple[int, bool], list[_Label]] = {(0, False): [((0, 0, 0, 0, *first), None)]}
+        layer: dict[tuple[int, bool], list[Labelled]] = {(0, False): [((0, 0, 0, 0, *first), None)]}
         ways: Ways = {}
         seen = 0
         for _ in range(count):
-            grown: dict[tuple[int, bool], list[_Label]] = {}
+            grown: dict[tuple[int, bool], list[Labelled]] = {}
             for (done, used), labels in layer.items():
                 seen += len(labels)
                 if seen > self.limit:
@@ -181,8 +180,8 @@ class _Programme:
                         if then == whole:
                             self._finish(ways, fresh, o, used or occupancy(option)[1])
                         else:
-                            _merge(grown.setdefault((then, used or occupancy(option)[1]), []), fresh)
-            layer = grown
+                            grown.setdefault((then, used or occupancy(option)[1]), []).extend(fresh)
+            layer = {state: undominated(labels) for state, labels in grown.items()}
         return ways
 
     def _waiting(self, done: int) -> list[tuple[int, Key]]:
@@ -194,7 +193,7 @@ class _Programme:
             for key in self.keys[i]
         ]
 
-    def _append(self, labels: list[_Label], done: int, used: bool, i: int, o: int, option: Option) -> list[_Label]:
+    def _append(self, labels: list[Labelled], done: int, used: bool, i: int, o: int, option: Option) -> list[Labelled]:
         """Extend all labels of a state by one operator with one option."""
         key = place, occupies = occupancy(option)
         old = {slot: number for number, slot in enumerate(self._waiting(done), _READY)}
@@ -236,33 +235,16 @@ class _Programme:
             fresh.append((tuple(grown), (trail, i, o) if real else trail))
         return fresh
 
-    def _finish(self, ways: Ways, labels: list[_Label], o: int, used: bool) -> None:
+    def _finish(self, ways: Ways, labels: list[Labelled], o: int, used: bool) -> None:
         """Keep what complete labels can do."""
-        complete: list[_Label] = []
+        complete: list[Labelled] = []
         for (crossbars, time, work, lead, *_), trail in labels:
             complete.append(((crossbars, time, work, lead if used or not self.lead else time), trail))
         end = o if self.has_end else -1
-        kept: list[_Label] = [((w.crossbars, w.time, w.host_time, w.lead), w.trail) for w in ways.get(end, [])]
-        _merge(kept, complete)
-        found = [Way(c, t, work, lead, trail) for (c, t, work, lead), trail in kept]
-        ways[end] = sorted(found, key=lambda way: way[:4])
+        known: list[Labelled] = [(way[:4], way.trail) for way in ways.get(end, [])]
+        ways[end] = [Way(c, t, work, lead, trail) for (c, t, work, lead), trail in undominated(known + complete)]
 
 
 def occupancy(option: Option) -> Key:
     """Return where an option runs, and whether it occupies the host there."""
     return option.place, option.place == HOST and option.duration > 0
-
-
-def _merge(kept: list[_Label], fresh: list[_Label]) -> None:
-    """Add labels to those of a state, leaving only labels that no other one makes useless."""
-    for label in fresh:
-        numbers = label[0]
-        for other, _ in kept:
-            for a, b in zip(other, numbers, strict=True):
-                if a > b:
-                    break
-            else:
-                break
-        else:
-            kept[:] = [old for old in kept if any(b > a for a, b in zip(old[0], numbers, strict=True))]
-            kept.append(label)

@@ -21,6 +21,7 @@ import numpy as np
 
 from cimplan.cost.problem import HOST
 from cimplan.partition.block import Key, occupancy
+from cimplan.partition.dominance import Labelled, undominated
 from cimplan.partition.fold import Label
 from cimplan.partition.structure import Network, as_set, members
 from cimplan.partition.tables import UNREACHABLE, Floor, Remaining, Tables, knapsack
@@ -28,13 +29,9 @@ from cimplan.partition.tables import UNREACHABLE, Floor, Remaining, Tables, knap
 LABEL_LIMIT = 200_000
 """Labels after which the search gives up."""
 
-_PAIRWISE = 40
-"""Labels of a state up to which they are compared one by one rather than as arrays."""
-
 Trail: TypeAlias = tuple[Any, int, int]
 """Decisions, the last first: (earlier trail or the label the search began with, operator, option)."""
 
-_Numbers: TypeAlias = tuple[int, ...]
 _CROSSBARS, _FREE, _BUSY, _END, _SLOTS = range(5)
 
 
@@ -147,7 +144,8 @@ class Search:
         self.from_start = {} if self.start is None else dict(self.network.after[self.start])
         self.keys = {v: tuple(dict.fromkeys(map(occupancy, self.options[v]))) for v in members(self.everything)}
         self.needs = {
-            v: as_set(u for u, _ in self.network.before[v]) & self.everything for v in members(self.everything)
+            v: (as_set(u for u, _ in self.network.before[v]) & self.everything) | (self.network.ancestors[v] & exact)
+            for v in members(self.everything)
         }
         self.tails = self._least_tails()
         self.bucket_of = self._buckets()
@@ -266,7 +264,7 @@ class Search:
         layer = {0: self._begin(labels)}
         value, best, count = below, None, 0
         for _ in range(self.everything.bit_count()):
-            grown: dict[int, list[tuple[_Numbers, Any]]] = {}
+            grown: dict[int, list[Labelled]] = {}
             for done, some in layer.items():
                 state = self._state(done)
                 count += len(some)
@@ -281,10 +279,10 @@ class Search:
                                 value, best = numbers[_END], trail
                     elif fresh:
                         grown.setdefault(then.done, []).extend(fresh)
-            layer = {done: _undominated(some) for done, some in grown.items()}
+            layer = {done: undominated(some) for done, some in grown.items()}
         return Found(value, best, count)
 
-    def _begin(self, labels: dict[int, list[Label]]) -> list[tuple[_Numbers, Any]]:
+    def _begin(self, labels: dict[int, list[Label]]) -> list[Labelled]:
         state = self._state(0)
         begun = []
         released = self.pool_of_block[state.block] if state.block == self.first else 0
@@ -297,13 +295,11 @@ class Search:
                 )
                 busy = label.busy + released
                 begun.append(((label.crossbars, label.time, busy, 0, *ready), label))
-        return _undominated(begun)
+        return undominated(begun)
 
-    def _extend(
-        self, state: _State, then: _State, v: int, labels: list[tuple[_Numbers, Any]], below: int
-    ) -> list[tuple[_Numbers, Any]]:
+    def _extend(self, state: _State, then: _State, v: int, labels: list[Labelled], below: int) -> list[Labelled]:
         """Append an operator to all labels of a state, with each of its options."""
-        fresh: list[tuple[_Numbers, Any]] = []
+        fresh: list[Labelled] = []
         after = dict(self.network.after[v])
         fits = [
             (state.position.get((u, self.keys[u][0])), self.options[u][0].duration)
@@ -427,35 +423,3 @@ def _pool_done(busy: int, delayed: Sequence[int]) -> int:
             late = sum(delayed[j + 1] for j in range(0, len(delayed), 2) if delayed[j] >= delayed[i])
             done = max(done, delayed[i] + late)
     return done
-
-
-def _undominated(labels: list[tuple[_Numbers, Any]]) -> list[tuple[_Numbers, Any]]:
-    """Drop labels that are not smaller in any number than another one."""
-    if len(labels) < 2:
-        return labels
-    labels.sort(key=lambda label: label[0])
-    if len(labels) > _PAIRWISE:
-        return _undominated_arrays(labels)
-    kept: list[tuple[_Numbers, Any]] = []
-    for label in labels:
-        numbers = label[0]
-        for other, _ in kept:
-            for a, b in zip(other, numbers, strict=True):
-                if a > b:
-                    break
-            else:
-                break
-        else:
-            kept.append(label)
-    return kept
-
-
-def _undominated_arrays(labels: list[tuple[_Numbers, Any]]) -> list[tuple[_Numbers, Any]]:
-    """Do the same for many labels, sorted: each is compared with all before it at once."""
-    numbers = np.array([label[0] for label in labels], dtype=np.int64)
-    alive = np.ones(len(labels), dtype=bool)
-    for i in range(len(labels)):
-        if alive[i]:
-            worse = (numbers[i + 1 :] >= numbers[i]).all(axis=1)
-            alive[i + 1 :] &= ~worse
-    return [label for label, keep in zip(labels, alive.tolist(), strict=True) if keep]

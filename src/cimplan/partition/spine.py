@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from cimplan.partition.structure import Network, as_set, members
 
-IDEAL_LIMIT = 400
+IDEAL_LIMIT = 1200
 """Order ideals up to which a block is enumerated."""
 
-_FILLER_PRICE = 40
-"""Order ideals that keeping an operator in the spine may cost: fillers loosen the bound."""
+_FILLER_PRICE = 300
+"""Order ideals that keeping a connected part in the spine may cost: fillers loosen the bound."""
 
 
 @dataclass(frozen=True)
@@ -102,31 +102,35 @@ def find_spine(network: Network, limit: int = IDEAL_LIMIT) -> Spine:
 def _beside_the_path(network: Network, part: int, limit: int) -> int:
     """Return the operators of a wide block whose removal leaves blocks that can be enumerated, at the least cost.
 
-    Operators are taken away in the order of how much of the longest path they keep from being cuts. Returns the
-    empty set if nothing helps.
+    Operators are taken away in the order of how much of the longest path they keep from being cuts; then connected
+    parts are put back where that pays. Returns the empty set if nothing helps.
     """
     path = _longest_path(network, part)
-    hidden: dict[int, int] = {}
-    for component in network.components(part & ~path):
-        for v in members(component):
-            hides = (path & ~network.comparable(v)).bit_count()
-            hidden[v] = hides
-    component_of = {v: i for i, c in enumerate(network.components(part & ~path)) for v in members(c)}
-    ranked = sorted(hidden, key=lambda v: (-hidden[v], component_of[v], v))
-    best, least = 0, None
-    gone = 0
-    for rank, v in enumerate(ranked):
-        gone |= 1 << v
-        following = ranked[rank + 1] if rank + 1 < len(ranked) else None
-        if following is not None and (hidden[following], component_of[following]) == (hidden[v], component_of[v]):
-            continue
+    components = network.components(part & ~path)
+    component_of = {v: component for component in components for v in members(component)}
+    hidden = {v: (path & ~network.comparable(v)).bit_count() for v in component_of}
+    ranked = sorted(hidden, key=lambda v: (-hidden[v], component_of[v] & -component_of[v], v))
+
+    def cost(gone: int) -> int | None:
         kept = part & ~gone
         counts = [network.count_ideals(piece, limit) for piece in network.between(kept, network.cuts(kept))]
         if max(counts) > limit:
-            continue
-        cost = sum(counts) + _FILLER_PRICE * (rank + 1)
-        if least is None or cost < least:
-            best, least = gone, cost
+            return None
+        return sum(counts) + _FILLER_PRICE * sum(1 for component in components if component & gone)
+
+    best, least = 0, None
+    gone = 0
+    for v, following in zip(ranked, [*ranked[1:], None], strict=True):
+        gone |= 1 << v
+        if following is None or (hidden[following], component_of[following]) != (hidden[v], component_of[v]):
+            price = cost(gone)
+            if price is not None and (least is None or price < least):
+                best, least = gone, price
+    for component in components:
+        if best & component and best & ~component:
+            price = cost(best & ~component)
+            if price is not None and least is not None and price < least:
+                best, least = best & ~component, price
     return best
 
 

@@ -105,16 +105,19 @@ class Network:
     def _count_ideals(self, among: int, most: int) -> int:
         operators = list(members(among))
         position = {v: i for i, v in enumerate(operators)}
-        needs = [as_set(position[u] for u in members(self.ancestors[v] & among)) for v in operators]
+        needs = [as_set(position[u] for u, _ in self.before[v] if u in position) for v in operators]
+        follow = [[position[w] for w, _ in self.after[v] if w in position] for v in operators]
         if len(operators) > most:
             return most + 1
-        total, layer = 1, {0}
+        total, layer = 1, {0: as_set(i for i, need in enumerate(needs) if not need)}
         while layer:
-            grown = set()
-            for done in layer:
-                for i, need in enumerate(needs):
-                    if not done >> i & 1 and not need & ~done:
-                        grown.add(done | 1 << i)
+            grown: dict[int, int] = {}
+            for done, free in layer.items():
+                for i in members(free):
+                    then = done | 1 << i
+                    if then not in grown:
+                        freed = as_set(j for j in follow[i] if not needs[j] & ~then)
+                        grown[then] = free & ~(1 << i) | freed
             total += len(grown)
             if total > most:
                 return most + 1
