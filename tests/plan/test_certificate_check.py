@@ -169,6 +169,8 @@ def load_problem() -> Problem:
         ([Point(0, 35, 35, 0), Point(3, 6, 5, 0)], 5, "refuted"),
         ([Point(1, 5, 5, 0)], 5, "refuted"),  # nothing covers the choice without crossbars
         ([], 5, "refuted"),
+        ([Point(0, 35, 36, 0), Point(1, 25, 25, 0), Point(2, 15, 15, 0), Point(3, 5, 5, 0)], 5, "refuted"),
+        ([Point(0, 36, 35, 0), Point(1, 25, 25, 0), Point(2, 15, 15, 0), Point(3, 5, 5, 0)], 5, "refuted"),
         ([Point(0, 5, 5, 1)], 5, "refuted"),  # sums say nothing of a lead
         ([Point(0, 5, 5, 0)], 6, "refuted"),
     ],
