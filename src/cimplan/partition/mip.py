@@ -112,18 +112,15 @@ def _mathopt(request: Request, name: str) -> Answer:
     """Solve with HiGHS or SCIP; an answer without values and bound if the solver fails."""
     began = time.perf_counter()
     for tolerance in (FEASIBILITY_TOLERANCE, LOOSE_TOLERANCE):
-        left = None
-        if request.time_limit_s is not None:
-            left = max(0.01, request.time_limit_s - (time.perf_counter() - began))
         try:
-            return _mathopt_attempt(request, name, tolerance, left)
+            return _mathopt_attempt(request, name, tolerance, began)
         # MathOpt documents a RuntimeError; some of its versions stumble over their own exception on the way.
         except (RuntimeError, AttributeError):
             continue
     return Answer(None, float("-inf"), "solver failure", "other")
 
 
-def _mathopt_attempt(request: Request, name: str, tolerance: float, time_limit_s: float | None) -> Answer:
+def _mathopt_attempt(request: Request, name: str, tolerance: float, began: float) -> Answer:
     from ortools.math_opt.python import mathopt
 
     data = request.model
@@ -143,8 +140,6 @@ def _mathopt_attempt(request: Request, name: str, tolerance: float, time_limit_s
         relative_gap_tolerance=0.0,
         absolute_gap_tolerance=request.absolute_gap,
     )
-    if time_limit_s is not None:
-        parameters.time_limit = datetime.timedelta(seconds=time_limit_s)
     if name == "highs":
         solver = mathopt.SolverType.HIGHS
         for option in ("mip_feasibility_tolerance", "primal_feasibility_tolerance", "dual_feasibility_tolerance"):
@@ -157,6 +152,9 @@ def _mathopt_attempt(request: Request, name: str, tolerance: float, time_limit_s
         values = {variables[v]: value for v, value in request.hint.items()}
         hints.solution_hints.append(mathopt.SolutionHint(variable_values=values))
 
+    if request.time_limit_s is not None:  # building the model took its part
+        left = max(0.01, request.time_limit_s - (time.perf_counter() - began))
+        parameters.time_limit = datetime.timedelta(seconds=left)
     # MathOpt cannot stop HiGHS, and stops SCIP only with complaints on the standard error.
     with _stray_output_to_stderr():
         outcome = interruptible(
@@ -221,6 +219,7 @@ def _gurobi(request: Request) -> Answer:
 
 
 def _gurobi_in(gurobipy: Any, model: Any, request: Request) -> Answer:
+    began = time.perf_counter()
     data = request.model
     kinds = gurobipy.GRB
     variables = [
@@ -249,7 +248,7 @@ def _gurobi_in(gurobipy: Any, model: Any, request: Request) -> Answer:
         "OptimalityTol": FEASIBILITY_TOLERANCE,
     }
     if request.time_limit_s is not None:
-        settings["TimeLimit"] = request.time_limit_s
+        settings["TimeLimit"] = max(0.01, request.time_limit_s - (time.perf_counter() - began))
     for name, value in settings.items():
         model.setParam(name, value)
 
