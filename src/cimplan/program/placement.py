@@ -32,8 +32,6 @@ class StoreUse:
         What it holds; None where the arrays buffer whatever their target moves.
     arrays : Indices
         Its arrays.
-    room_bytes : int
-        Bytes that may still be put into it.
     batches : list of Batch
         What lies in it.
     filled : bool
@@ -43,7 +41,6 @@ class StoreUse:
     store: Store
     tensor: str | None
     arrays: Indices
-    room_bytes: int
     batches: list[Batch]
     filled: bool = False
 
@@ -89,10 +86,7 @@ class Placement:
             mine = set(arrays)
             batches = [batch for batch in kept if batch.data.tensor == tensor and mine.issuperset(batch.arrays)]
             claimed.extend(batches)
-            room = store.arrays * self._plan.chip.array_bytes
-            if store.source is not None:
-                room = min(room, store.held_bytes)
-            self._uses.append(StoreUse(store, tensor, arrays, room, batches, filled=bool(batches)))
+            self._uses.append(StoreUse(store, tensor, arrays, batches, filled=bool(batches)))
         lost = [batch for batch in kept if batch not in claimed]
         for batch in lost:
             for array in batch.arrays:
@@ -160,13 +154,12 @@ class Placement:
         """Put as much of a range into a store as fits; return what was put."""
         count = len(use.arrays)
         fullest = max(self._used_bytes.get(array, 0) for array in use.arrays)
-        room = min(count * (self._plan.chip.array_bytes - fullest), use.room_bytes, data.size_bytes)
+        room = min(count * (self._plan.chip.array_bytes - fullest), data.size_bytes)
         if room <= 0:
             return None
         batch = Batch(use.arrays, Bytes(data.tensor, data.start, data.start + room))
         for array, (first, last) in zip(use.arrays, spread(room, count), strict=True):
             self._used_bytes[array] = self._used_bytes.get(array, 0) + last - first
-        use.room_bytes -= room
         use.filled = True
         use.batches.append(batch)
         return batch
