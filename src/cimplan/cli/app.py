@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from cimplan.cli import compare, compile, doctor, explore, export, hardware, models, partition, zoo
+from cimplan.cli import compare, compile, doctor, explore, export, hardware, models, partition, reproduce, zoo
 from cimplan.cli.console import emit, fail, note
 from cimplan.errors import CimplanError
 
@@ -29,6 +29,7 @@ app.command("compile")(compile.compile_model)
 app.command()(compare.compare)
 app.command()(export.export)
 app.add_typer(explore.app, name="explore")
+app.command()(reproduce.reproduce)
 app.add_typer(hardware.app, name="hardware")
 app.add_typer(zoo.app, name="zoo")
 app.command()(doctor.doctor)
