@@ -194,6 +194,10 @@ class _Run(SymbolicChip):
             self.report(
                 line, "weights", f"{statement.mvms} input vectors are multiplied and there are {decl.mvms}", decl.line
             )
+        if self._needed(tiles.boxes) > self.chip.arrays:
+            # Nothing could hold them; to follow them up might take for ever.
+            self.report(line, "capacity", "the weights take more arrays than the chip has")
+            return
         if self.in_mode(statement.arrays, True, line):
             self._weights_are_there(statement)
         for name in decl.reads:
