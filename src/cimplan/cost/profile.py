@@ -22,6 +22,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING
 
+from cimplan.cost.naming import with_stable_names
 from cimplan.cost.profile_file import (
     HostProfile,
     MachineRecord,
@@ -271,7 +272,7 @@ def _read_graph(
 
     from cimplan.graph.read import read_graph
 
-    return replace(read_graph(saved, shapes=shapes, recorded=recorded), name=name)
+    return with_stable_names(replace(read_graph(saved, shapes=shapes, recorded=recorded), name=name))
 
 
 def _times_of_operators(

@@ -1,13 +1,15 @@
 """Find the operators of a plan in a graph that was optimised again.
 
-ONNX Runtime names the nodes it makes by counters (``…_token_6``), and does not always count in the same order. So a
-name alone may mean another operator; what an operator is follows from its type and from what flows into and out of
-it. Both graphs are coloured by that until nothing changes (colour refinement), operators of one colour are matched,
-by name where possible, and the result must keep every dependency with its size.
+ONNX Runtime names the nodes it makes by counters, and does not always count in the same order; operators of one name
+are numbered by their order in the graph (see `cimplan.cost.naming`). So a name alone may mean another operator; what
+an operator is follows from its type and from what flows into and out of it. Both graphs are coloured by that until
+nothing changes (colour refinement), operators of one colour are matched, by name where possible, and the result must
+keep every dependency with its size.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +18,7 @@ from cimplan.errors import InputError
 from cimplan.graph.operators import OperatorGraph
 from cimplan.plan.plan import Plan
 
-_COUNTED: Final = "_token_"
+_NUMBER: Final = re.compile(r"_\d+$")
 
 
 @dataclass(frozen=True)
@@ -99,10 +101,9 @@ def _match(planned: _Shape, found: _Shape) -> list[int] | None:
 
 
 def _first_colours(shape: _Shape, colours: dict[object, int]) -> list[int]:
-    # The first of a counted series has no counter, and which operator it is changes too.
-    counted = {name.partition(_COUNTED)[0] for name in shape.names if _COUNTED in name}
+    # Operators of one name are told apart by what is around them, not by their number.
     return [
-        colours.setdefault((op_type, "" if name.partition(_COUNTED)[0] in counted else name), len(colours))
+        colours.setdefault((op_type, _NUMBER.sub("", name)), len(colours))
         for name, op_type in zip(shape.names, shape.types, strict=True)
     ]
 

@@ -171,7 +171,6 @@ def _optimised(
     import onnx
 
     from cimplan.cost.profile import optimised_graph
-    from cimplan.graph.structure import unique_names
 
     if not model.is_file():
         raise InputError("cannot read the model", where=str(model), why="there is no such file")
@@ -190,8 +189,8 @@ def _optimised(
         saved = Path(name) / "optimised.onnx"
         graph, _ = optimised_graph(model, shapes=shapes, save_to=saved)
         proto = onnx.load(saved)
-        wanted = [node.name or next(filter(None, node.output), "") for node in proto.graph.node]
-        by_name = dict(zip(unique_names(wanted, model.name), proto.graph.node, strict=True))
+        by_output = {output: node for node in proto.graph.node for output in node.output}
+        by_name = {op.name: by_output[op.outputs[0]] for op in graph.operators}
         yield proto, [by_name[name] for name in match_operators(plan, graph)], graph.tensors
 
 

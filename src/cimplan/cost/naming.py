@@ -1,0 +1,36 @@
+"""Operator names that a person can use again: the model's own, without what ONNX Runtime adds to them.
+
+When ONNX Runtime fuses operators or changes their layout it appends counters and layout marks to node names
+(``conv1_token_7``, ``conv1_nchwc``), and the counters differ from session to session. A placement the user fixed by
+name, or a plan to start from, must not depend on them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from cimplan.graph.operators import OperatorGraph
+
+_ADDED = re.compile(r"(?:_token_\d+|_nchwc|_nhwc)+$")
+
+
+def with_stable_names(graph: OperatorGraph) -> OperatorGraph:
+    """Return the graph with the marks of ONNX Runtime taken off its operators' names.
+
+    Operators that would have the same name are numbered in the order of the graph, the first without a number.
+    """
+    bases = [_ADDED.sub("", op.name) or op.op_type for op in graph.operators]
+    used = set(bases)
+    seen: set[str] = set()
+    names: list[str] = []
+    for base in bases:
+        name, number = base, 1
+        while name in seen or (number > 1 and name in used):
+            number += 1
+            name = f"{base}_{number}"
+        seen.add(name)
+        names.append(name)
+    return replace(
+        graph, operators=tuple(replace(op, name=name) for op, name in zip(graph.operators, names, strict=True))
+    )
