@@ -18,17 +18,19 @@ from cimplan.cost.problem import Problem
 from cimplan.partition import bounds, cpsat
 from cimplan.partition.block import TooWideError, Ways
 from cimplan.partition.certify import certify
-from cimplan.partition.fold import Folded, fold, fold_until
+from cimplan.partition.curve import LARGEST_CURVE, bisected_curve, budget_curve
+from cimplan.partition.fold import fold, fold_until
+from cimplan.partition.goal import OneBudget
 from cimplan.partition.infeasible import refuse_infeasible
 from cimplan.partition.progress import Progress, ProgressCallback
-from cimplan.partition.realise import apply_ways, decisions, realise, searched
+from cimplan.partition.realise import decisions, descend, realise, searched
 from cimplan.partition.search import Search, SearchLimitError, exact_fillers, first_block
-from cimplan.partition.spine import find_spine
+from cimplan.partition.spine import Spine, find_spine
 from cimplan.partition.structure import Network
 from cimplan.partition.tables import Remaining, Tables, remaining, tabulate
 from cimplan.partition.timing import least_choices, list_schedule, retimed
 from cimplan.plan.certificate import Certificate
-from cimplan.plan.schedule import Schedule, Solution
+from cimplan.plan.schedule import CurvePoint, Schedule, Solution
 
 METHOD = "exact"
 
@@ -78,10 +80,17 @@ def solve(
     if warm_start is not None:
         attempt.offer(retimed(problem, warm_start.chosen, warm_start.start), "warm start")
     attempt.raise_bound(bounds.lower_bound(problem), None, "elementary bounds")
-    if problem.host_cores == 1:
-        _decompose(attempt, None if time_limit_s is None else attempt.began + time_limit_s)
-    if not attempt.closed:
-        _search(attempt, time_limit_s, seed)
+    deadline = None if time_limit_s is None else attempt.began + time_limit_s
+    network = Network(problem)
+    try:
+        if problem.host_cores == 1:
+            _decompose(attempt, network, deadline)
+        if not attempt.closed:
+            _search(attempt, time_limit_s, seed)
+        if curve:
+            attempt.curve = _curve(attempt, network, deadline)
+    except KeyboardInterrupt:
+        attempt.statistics["stopped"] = "interrupted"
     return attempt.solution()
 
 
@@ -96,6 +105,9 @@ class _Attempt:
     makespan: int = 2**62
     bound: int = 0
     certificate: Certificate | None = None
+    spine: Spine | None = None
+    curve: tuple[CurvePoint, ...] = ()
+    memory: dict[object, Ways] = field(default_factory=dict)
     statistics: dict[str, int | float | str] = field(default_factory=dict)
 
     @property
@@ -135,92 +147,75 @@ class _Attempt:
             schedule=self.schedule,
             lower_bound=min(self.bound, self.makespan),
             certificate=self.certificate,
+            curve=self.curve,
             solve_s=self.elapsed(),
             statistics=self.statistics,
         )
 
 
-def _decompose(attempt: _Attempt, deadline: float | None) -> None:
+def _decompose(attempt: _Attempt, network: Network, deadline: float | None) -> None:
     """Bound the makespan by blocks, and try the choices that reach the bound."""
-    problem = attempt.problem
-    network = Network(problem)
-    spine = find_spine(network)
+    budget = attempt.problem.budget
+    spine = attempt.spine = find_spine(network)
     attempt.statistics |= {"cuts": len(spine.cuts), "fillers": spine.fillers().bit_count()}
     if spine.oversized:
         return
-    memory: dict[object, Ways] = {}
-    for delayed in (False, True):
+    for delayed in (False, True) if spine.groups else (False,):
         try:
-            tables = tabulate(network, spine, delayed=delayed, memory=memory)
+            tables = tabulate(network, spine, delayed=delayed, memory=attempt.memory)
         except TooWideError:
             return
-        rest = remaining(tables, problem.budget)
+        rest = remaining(tables, budget)
         if not delayed:
             for heavy in (False, True):
-                attempt.offer(_descend(tables, rest, problem.budget, heavy), "blocks")
-        folded = fold(tables, problem.budget, rest, attempt.makespan)
-        attempt.count("labels", folded.count)
-        _try(attempt, tables, folded)
-        bound = min(folded.bound, attempt.makespan)
-        attempt.raise_bound(bound, certify(tables, bound, problem.budget), "blocks with leads" if delayed else "blocks")
-        if attempt.closed or not spine.groups:
+                attempt.offer(descend(tables, rest, budget, heavy=heavy), "blocks")
+        labels, count = fold(tables, rest, OneBudget(budget, attempt.makespan))
+        attempt.count("labels", count)
+        bound = min([attempt.makespan, *(label.busy for label in labels)])
+        for label in labels[:_REALISED]:
+            if label.busy < attempt.makespan:
+                attempt.offer(realise(tables, *decisions(tables, label)), "blocks")
+        attempt.raise_bound(bound, certify(tables, bound, budget), "blocks with leads" if delayed else "blocks")
+        if attempt.closed:
             return
     _close(attempt, tables, rest, deadline)
 
 
-def _try(attempt: _Attempt, tables: Tables, folded: Folded) -> None:
-    """Turn the most promising ways through the blocks into schedules."""
-    for label in folded.labels[:_REALISED]:
-        if label.busy >= attempt.makespan:
-            return
-        attempt.offer(realise(tables, *decisions(tables, label)), "blocks")
-
-
-def _descend(tables: Tables, rest: Remaining, budget: int, heavy: bool) -> Schedule:
-    """Return the schedule of the choices that are best for the load (or else for the path) alone."""
-    from cimplan.partition.tables import group_trade_offs
-
-    chosen = [0] * len(tables.network.problem)
-    ways = []
-    option, left = -1, budget
-    for k in range(len(tables.blocks)):
-        after = rest.load[k + 1] if heavy else rest.path[k + 1]
-        best = None
-        for c, work, choices in group_trade_offs(tables, k) or [(0, 0, ())]:
-            for to, some in tables.ways[k][option].items():
-                for way in some:
-                    ticks = (work + way.host_time) if heavy else way.time
-                    total = ticks + after[to].at(left - c - way.crossbars)
-                    key = (total, way.time + work, c + way.crossbars)
-                    if best is None or key < best[0]:
-                        best = (key, to, way, choices)
-        if best is None:
-            raise RuntimeError
-        (_, _, crossbars), option, way, choices = best
-        left -= crossbars
-        ways.append(way)
-        for v, o in choices:
-            chosen[v] = o
-    return realise(tables, *apply_ways(tables, ways, chosen))
-
-
 def _close(attempt: _Attempt, tables: Tables, rest: Remaining, deadline: float | None) -> None:
     """Search through the blocks with ever fewer pooled fillers until the bound meets the best schedule."""
-    certificate = attempt.certificate
     for exact in exact_fillers(tables):
+        goal = OneBudget(attempt.problem.budget, attempt.makespan)
         first = first_block(tables, exact)
-        count, labels = fold_until(tables, first, attempt.problem.budget, rest, attempt.makespan)
-        search = Search(tables, rest, attempt.problem.budget, first, exact, deadline)
+        labels, count = fold_until(tables, first, rest, goal)
         try:
-            found = search.run(labels, attempt.makespan)
+            found, searched_labels = Search(tables, rest, goal, first, exact, deadline).run(labels)
         except SearchLimitError:
             return
-        attempt.count("labels", found.count + count)
-        if found.trail is not None:
-            attempt.offer(realise(tables, *searched(tables, found.trail)), "search")
-        attempt.raise_bound(found.value, certificate, "search")
+        attempt.count("labels", count + searched_labels)
+        bound = found[0].makespan if found else attempt.makespan
+        if found:
+            attempt.offer(realise(tables, *searched(tables, found[0].trail)), "search")
+        attempt.raise_bound(bound, attempt.certificate, "search")
         if attempt.closed:
             return
+
+
+def _curve(attempt: _Attempt, network: Network, deadline: float | None) -> tuple[CurvePoint, ...]:
+    """Return the optimum of every budget."""
+    problem = attempt.problem
+    most = sum(max(option.crossbars for option in options) for options in problem.options)
+    spine = attempt.spine
+    if spine is not None and not spine.oversized and most <= LARGEST_CURVE:
+        known = [list_schedule(problem, least_choices(problem))]
+        if attempt.schedule is not None:
+            known.append(attempt.schedule)
+        return budget_curve(network, spine, known, attempt.memory, deadline)
+
+    def solve_one(at: Problem) -> Solution:
+        left = None if deadline is None else max(0.0, deadline - time.perf_counter())
+        return solve(at, time_limit_s=left)
+
+    return bisected_curve(problem, solve_one)
 
 
 def _search(attempt: _Attempt, time_limit_s: float | None, seed: int) -> None:
@@ -228,5 +223,5 @@ def _search(attempt: _Attempt, time_limit_s: float | None, seed: int) -> None:
     left = None if time_limit_s is None else max(0.0, time_limit_s - attempt.elapsed())
     found = cpsat.solve(attempt.problem, time_limit_s=left, seed=seed, warm_start=attempt.schedule)
     if found.schedule is not None:
-        attempt.offer(found.schedule, "search")
-    attempt.raise_bound(found.lower_bound, attempt.certificate, "search")
+        attempt.offer(found.schedule, "constraint model")
+    attempt.raise_bound(found.lower_bound, attempt.certificate, "constraint model")

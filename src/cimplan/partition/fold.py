@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from cimplan.cost.problem import HOST
 from cimplan.partition.block import Way
+from cimplan.partition.goal import Goal
 from cimplan.partition.spine import Group
 from cimplan.partition.structure import Network
 from cimplan.partition.tables import Remaining, Tables, group_trade_offs, knapsack
@@ -49,58 +49,38 @@ class Offer(NamedTuple):
     choices: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True)
-class Folded:
-    """The end of a fold.
-
-    Attributes
-    ----------
-    labels : tuple of Label
-        Complete ways through the network, best first; none useless.
-    bound : int
-        Ticks no schedule within the budget can beat, unless `most` can be.
-    count : int
-        Labels on the way.
-    """
-
-    labels: tuple[Label, ...]
-    bound: int
-    count: int
-
-
-def fold(tables: Tables, budget: int, rest: Remaining, below: int) -> Folded:
-    """Fold the blocks, keeping only labels that may lead to a makespan smaller than `below`.
+def fold(tables: Tables, rest: Remaining, goal: Goal) -> tuple[list[Label], int]:
+    """Fold all blocks, keeping only labels that are worthwhile.
 
     Parameters
     ----------
     tables : Tables
         The spine with its enumerated blocks.
-    budget : int
-        Crossbars available.
     rest : Remaining
         Bounds on what follows each cut, of the same tables.
-    below : int
-        A makespan that is known to be possible; the bound is at most this.
+    goal : Goal
+        What is worthwhile. No schedule that reaches the goal is better than all labels that are left.
+
+    Returns
+    -------
+    labels : list of Label
+        Complete ways through the network, the quickest first; none useless.
+    count : int
+        Labels on the way.
     """
-    count, states = fold_until(tables, len(tables.blocks), budget, rest, below)
-    final = sorted((label for labels in states.values() for label in labels), key=lambda label: (label[2], label[0]))
-    bound = min(below, final[0].busy) if final else below
-    return Folded(tuple(final), bound, count)
+    states, count = fold_until(tables, len(tables.blocks), rest, goal)
+    final = [label for labels in states.values() for label in labels]
+    return sorted(final, key=lambda label: (label.busy, label.crossbars)), count
 
 
-def fold_until(
-    tables: Tables, stop: int, budget: int, rest: Remaining, below: int
-) -> tuple[int, dict[int, list[Label]]]:
-    """Fold the blocks before block `stop`; return how many labels it took, and those left per option of the last cut.
-
-    The other arguments are those of `fold`.
-    """
+def fold_until(tables: Tables, stop: int, rest: Remaining, goal: Goal) -> tuple[dict[int, list[Label]], int]:
+    """Fold the blocks before block `stop`; return the labels per option of the last cut, and how many it took."""
     problem = tables.network.problem
     states: dict[int, list[Label]] = {-1: [Label(0, 0, 0, (), None)]}
     count = 0
     for k in range(stop):
         end, flush = tables.spine.end(k), tables.flushes(k)
-        states = {q: _release(tables, k, q, labels, budget) for q, labels in states.items()}
+        states = {q: _release(tables, k, q, labels, goal.budget) for q, labels in states.items()}
         grown: dict[int, list[Label]] = {}
         for q, labels in states.items():
             for to, some in tables.ways[k][q].items():
@@ -112,17 +92,15 @@ def fold_until(
                 for way in some:
                     for label in labels:
                         used = label.crossbars + way.crossbars
-                        if used > budget:
+                        if used > goal.budget:
                             continue
                         time, busy, delayed = _pass(label, way, last, on_host, flush)
-                        left = budget - used
-                        if time + path.at(left) >= below or busy + load.at(left) >= below:
-                            continue
-                        out.append(Label(used, time, busy, delayed, (label, way, ())))
+                        if goal.worthwhile(used, ((time, path), (busy, load))):
+                            out.append(Label(used, time, busy, delayed, (label, way, ())))
         _strip(grown)
         states = {to: undominated(labels) for to, labels in grown.items()}
         count += sum(map(len, states.values()))
-    return count, states
+    return states, count
 
 
 def _pass(label: Label, way: Way, last: int, on_host: int, flush: bool) -> tuple[int, int, Delayed]:

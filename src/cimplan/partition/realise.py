@@ -6,11 +6,12 @@ import heapq
 from collections.abc import Sequence
 
 from cimplan.cost.problem import HOST
+from cimplan.errors import InternalError
 from cimplan.partition.block import Way
 from cimplan.partition.fold import Label
 from cimplan.partition.search import Trail
 from cimplan.partition.structure import Network
-from cimplan.partition.tables import Tables
+from cimplan.partition.tables import Remaining, Tables, group_trade_offs
 from cimplan.partition.timing import in_order, list_schedule, picked_options, tails
 from cimplan.plan.schedule import Schedule
 
@@ -43,6 +44,32 @@ def apply_ways(tables: Tables, ways: Sequence[Way], chosen: list[int]) -> tuple[
             steps.append(names[position])
         order += reversed(steps)
     return tuple(chosen), order
+
+
+def descend(tables: Tables, rest: Remaining, budget: int, *, heavy: bool) -> Schedule:
+    """Return the schedule of the choices that are best for the load (or else for the path) alone."""
+    chosen = [0] * len(tables.network.problem)
+    ways: list[Way] = []
+    option, left = -1, budget
+    for k in range(len(tables.blocks)):
+        after = rest.load[k + 1] if heavy else rest.path[k + 1]
+        best: tuple[tuple[int, int, int], int, Way, tuple[tuple[int, int], ...]] | None = None
+        for crossbars, work, choices in group_trade_offs(tables, k) or [(0, 0, ())]:
+            for to, some in tables.ways[k][option].items():
+                for way in some:
+                    spent = crossbars + way.crossbars
+                    ticks = work + way.host_time if heavy else way.time
+                    key = (ticks + after[to].at(left - spent), work + way.time, spent)
+                    if best is None or key < best[0]:
+                        best = (key, to, way, choices)
+        if best is None:
+            raise InternalError("a block of the network has no way through", where=f"block {k}")
+        (_, _, spent), option, way, choices = best
+        left -= spent
+        ways.append(way)
+        for v, o in choices:
+            chosen[v] = o
+    return realise(tables, *apply_ways(tables, ways, chosen))
 
 
 def searched(tables: Tables, trail: Trail) -> tuple[tuple[int, ...], list[int]]:

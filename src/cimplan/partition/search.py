@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from cimplan.cost.problem import HOST
 from cimplan.partition.block import Key, occupancy
 from cimplan.partition.dominance import Labelled, undominated
 from cimplan.partition.fold import Label
+from cimplan.partition.goal import Goal
 from cimplan.partition.structure import Network, as_set, members
 from cimplan.partition.tables import UNREACHABLE, Floor, Remaining, Tables, knapsack
 
@@ -39,23 +40,12 @@ class SearchLimitError(Exception):
     """The search needs too many labels or too much time; caught inside the exact method."""
 
 
-@dataclass(frozen=True)
-class Found:
-    """The result of a search.
+class Completion(NamedTuple):
+    """A way to the end: what it takes and how it got there."""
 
-    Attributes
-    ----------
-    value : int
-        Ticks before which no schedule ends; the `below` of the search if nothing better exists.
-    trail : Trail or None
-        Decisions that reach the value.
-    count : int
-        Labels looked at.
-    """
-
-    value: int
-    trail: Trail | None
-    count: int
+    makespan: int
+    crossbars: int
+    trail: Trail
 
 
 @dataclass
@@ -74,8 +64,8 @@ class _State:
     available: tuple[int, ...]
     load: Floor
     position: dict[tuple[int, Key], int] = field(default_factory=dict)
-    path: list[tuple[int, list[tuple[int, int]]]] = field(default_factory=list)
-    """Per operator that waits: its block (-1 for a filler) and (position, least ticks from there) per kind of place."""
+    path: list[tuple[Floor | None, list[tuple[int, int]]]] = field(default_factory=list)
+    """Per operator that waits: what follows its block, and (position, least ticks to its end) per kind of place."""
 
 
 def exact_fillers(tables: Tables) -> Iterator[int]:
@@ -119,8 +109,8 @@ class Search:
         The spine.
     rest : Remaining
         Bounds on what follows each cut.
-    budget : int
-        Crossbars available.
+    goal : Goal
+        What is worthwhile.
     first : int
         The block to begin with; all groups with exact fillers are released there or later.
     exact : int
@@ -130,9 +120,9 @@ class Search:
     """
 
     def __init__(
-        self, tables: Tables, rest: Remaining, budget: int, first: int, exact: int, deadline: float | None = None
+        self, tables: Tables, rest: Remaining, goal: Goal, first: int, exact: int, deadline: float | None = None
     ) -> None:
-        self.tables, self.rest, self.budget, self.first = tables, rest, budget, first
+        self.tables, self.rest, self.goal, self.first = tables, rest, goal, first
         self.deadline = deadline
         self.network: Network = tables.network
         self.options = tables.network.problem.options
@@ -228,7 +218,8 @@ class Search:
         state.position = {slot: number for number, slot in enumerate(waiting, first)}
         for v in dict.fromkeys(v for v, _ in waiting):
             ends = [(state.position[v, key], self.tails[v][key]) for key in self.keys[v]]
-            state.path.append((self.block_of.get(v, -1), ends))
+            after = self.after_block[self.block_of[v]][0] if v in self.block_of else None
+            state.path.append((after, ends))
         self.states[done] = state
         return state
 
@@ -246,15 +237,20 @@ class Search:
 
     # --- the search -----------------------------------------------------------------------------------------
 
-    def run(self, labels: dict[int, list[Label]], below: int) -> Found:
-        """Search for a schedule that ends before `below`.
+    def run(self, labels: dict[int, list[Label]]) -> tuple[list[Completion], int]:
+        """Search for all schedules that are worthwhile.
 
         Parameters
         ----------
         labels : dict of int to list of Label
             Per option of the cut before the first block, the labels of a fold up to there.
-        below : int
-            Ticks.
+
+        Returns
+        -------
+        completions : list of Completion
+            The quickest first; nothing worthwhile is quicker with as few crossbars.
+        count : int
+            Labels looked at.
 
         Raises
         ------
@@ -262,7 +258,7 @@ class Search:
             If the search takes too long.
         """
         layer = {0: self._begin(labels)}
-        value, best, count = below, None, 0
+        count = 0
         for _ in range(self.everything.bit_count()):
             grown: dict[int, list[Labelled]] = {}
             for done, some in layer.items():
@@ -272,15 +268,13 @@ class Search:
                     raise SearchLimitError
                 for v in state.available:
                     then = self._state(done | 1 << v)
-                    fresh = self._extend(state, then, v, some, value)
-                    if then.done == self.everything:
-                        for numbers, trail in fresh:
-                            if numbers[_END] < value:
-                                value, best = numbers[_END], trail
-                    elif fresh:
+                    fresh = self._extend(state, then, v, some)
+                    if fresh:
                         grown.setdefault(then.done, []).extend(fresh)
             layer = {done: undominated(some) for done, some in grown.items()}
-        return Found(value, best, count)
+        final = layer.get(self.everything, [])
+        completions = [Completion(numbers[_END], numbers[_CROSSBARS], trail) for numbers, trail in final]
+        return sorted(completions, key=lambda completion: completion[:2]), count
 
     def _begin(self, labels: dict[int, list[Label]]) -> list[Labelled]:
         state = self._state(0)
@@ -297,7 +291,7 @@ class Search:
                 begun.append(((label.crossbars, label.time, busy, 0, *ready), label))
         return undominated(begun)
 
-    def _extend(self, state: _State, then: _State, v: int, labels: list[Labelled], below: int) -> list[Labelled]:
+    def _extend(self, state: _State, then: _State, v: int, labels: list[Labelled]) -> list[Labelled]:
         """Append an operator to all labels of a state, with each of its options."""
         fresh: list[Labelled] = []
         after = dict(self.network.after[v])
@@ -327,8 +321,7 @@ class Search:
             duration, crossbars = option.duration, option.crossbars
             for numbers, trail in labels:
                 used = numbers[_CROSSBARS] + crossbars
-                left = self.budget - used
-                if left < 0:
+                if used > self.goal.budget:
                     continue
                 free, busy, last = numbers[_FREE], numbers[_BUSY], numbers[_END]
                 begin = numbers[ready_at] if ready_at is not None else 0
@@ -354,8 +347,7 @@ class Search:
                 if waits is not None:
                     busy += waits[0]
                     grown[_BUSY] = busy
-                bound = busy + then.load.at(left)
-                if bound >= below:
+                if not self.goal.worthwhile(used, ((busy, then.load),)):
                     continue
                 for x in then.buckets:
                     if x == v:
@@ -375,20 +367,16 @@ class Search:
                 if final:
                     pool = tuple(grown[_SLOTS : _SLOTS + 2 * len(then.buckets)])
                     grown[_END] = max(grown[_END], free, _pool_done(busy, pool))
-                if grown[_END] >= below or self._path_exceeds(then, grown, left, below):
-                    continue
-                fresh.append((tuple(grown), (trail, v, o)))
+                bounds = [(grown[_END], None), *_paths(then, grown)]
+                if self.goal.worthwhile(used, bounds):
+                    fresh.append((tuple(grown), (trail, v, o)))
         return fresh
 
-    def _path_exceeds(self, state: _State, numbers: Sequence[int], left: int, below: int) -> bool:
-        """Return whether the path from an operator that waits makes a label useless."""
-        for block, ends in state.path:
-            bound = min(numbers[at] + ticks for at, ticks in ends)
-            if block >= 0:
-                bound += self.after_block[block][0].at(left)
-            if bound >= below:
-                return True
-        return False
+
+def _paths(state: _State, numbers: Sequence[int]) -> Iterator[tuple[int, Floor | None]]:
+    """Yield the least ticks to the end of the block of each operator that waits, and what follows the block."""
+    for after, ends in state.path:
+        yield min(numbers[at] + ticks for at, ticks in ends), after
 
 
 def _least(floors: Iterable[Floor]) -> Floor:

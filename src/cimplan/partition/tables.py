@@ -57,6 +57,16 @@ class Floor:
         listed: list[int] = self.ticks.tolist()
         return listed
 
+    def whole(self, budget: int) -> Integers:
+        """Return the values for 0 … `budget` crossbars left."""
+        if budget not in self._wholes:
+            self._wholes[budget] = np.array([self.at(left) for left in range(budget + 1)], dtype=np.int64)
+        return self._wholes[budget]
+
+    @cached_property
+    def _wholes(self) -> dict[int, Integers]:
+        return {}
+
     def spent(self, first: int, count: int, crossbars: int, ticks: int) -> Integers:
         """Return `count` values from `first` units on, for crossbars and ticks spent before."""
         units = np.arange(first, first + count) - crossbars // self.unit
@@ -174,11 +184,11 @@ class Remaining:
     load: tuple[dict[int, Floor], ...]
 
 
-def remaining(tables: Tables, budget: int) -> Remaining:
-    """Fold the blocks from the end, for budgets up to a given one."""
+def remaining(tables: Tables, budget: int, *, every: bool = False) -> Remaining:
+    """Fold the blocks from the end, for one budget, or for every budget up to it."""
     count = len(tables.blocks)
     offers = [[(c, w) for c, w, _ in group_trade_offs(tables, k)] or [(0, 0)] for k in range(count)]
-    windows, unit = _windows(tables, offers, budget)
+    windows, unit = _windows(tables, offers, budget, every)
     end = Floor(unit, 0, np.zeros(1, dtype=np.int64))
     paths: list[dict[int, Floor]] = [{-1: end}]
     loads = paths.copy()
@@ -216,11 +226,13 @@ def remaining(tables: Tables, budget: int) -> Remaining:
     return Remaining(tuple(reversed(paths)), tuple(reversed(loads)))
 
 
-def _windows(tables: Tables, offers: list[list[tuple[int, int]]], budget: int) -> tuple[list[tuple[int, int]], int]:
+def _windows(
+    tables: Tables, offers: list[list[tuple[int, int]]], budget: int, every: bool
+) -> tuple[list[tuple[int, int]], int]:
     """Return, per block, the first number of units left and how many numbers matter; and the unit.
 
     No more crossbars are left at a block than the budget, and no more matter than the rest can use; no fewer are
-    left than if all before it use what they can.
+    left than if all before it use what they can, unless every smaller budget matters too.
     """
     use = [
         max(way.crossbars for ways in tables.ways[k].values() for some in ways.values() for way in some)
@@ -233,7 +245,7 @@ def _windows(tables: Tables, offers: list[list[tuple[int, int]]], budget: int) -
         before, after = 0, sum(use)
         entries = 0
         for k, most in enumerate(use):
-            first = min(max(0, budget - before), after) // unit
+            first = 0 if every else min(max(0, budget - before), after) // unit
             last = min(budget, after) // unit
             windows.append((first, last - first + 1))
             entries += (last - first + 1) * len(tables.ways[k])

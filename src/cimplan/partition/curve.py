@@ -1,0 +1,184 @@
+"""The budget curve: the optimum for every crossbar budget, from one pass over the blocks.
+
+A fold carries the crossbars used in its labels, so it knows the bound of every budget at once; so does the search.
+What is worthwhile is then a question for all budgets together (`EveryBudget`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from cimplan.cost.problem import Problem
+from cimplan.partition.block import TooWideError, Ways
+from cimplan.partition.fold import fold, fold_until
+from cimplan.partition.goal import EveryBudget
+from cimplan.partition.realise import decisions, descend, realise, searched
+from cimplan.partition.search import Search, SearchLimitError, exact_fillers, first_block
+from cimplan.partition.spine import Spine
+from cimplan.partition.structure import Network
+from cimplan.partition.tables import Integers, Remaining, Tables, remaining, tabulate
+from cimplan.plan.schedule import CurvePoint, Schedule, Solution
+
+LARGEST_CURVE = 4096
+"""Crossbars up to which all budgets are looked at together."""
+
+_FAR = np.int64(2**60)
+
+
+class BudgetCurve:
+    """Best schedules and bounds for every budget.
+
+    Parameters
+    ----------
+    network : Network
+        The network, of one host core.
+    spine : Spine
+        Its cuts; no block may be oversized.
+    """
+
+    def __init__(self, network: Network, spine: Spine) -> None:
+        options = network.problem.options
+        self.network, self.spine = network, spine
+        self.least = sum(min(option.crossbars for option in some) for some in options)
+        self.most = sum(max(option.crossbars for option in some) for some in options)
+        self.makespan: Integers = np.full(self.most + 1, _FAR)
+        self.makespan[: self.least] = 0  # nothing is worthwhile where nothing fits
+        self.bound: Integers = np.zeros(self.most + 1, dtype=np.int64)
+
+    def offer(self, schedule: Schedule) -> None:
+        """Take a schedule for every budget at which it is better."""
+        problem = self.network.problem
+        better = self.makespan[schedule.crossbars(problem) :]
+        np.minimum(better, schedule.makespan(problem), out=better)
+
+    def raise_bound(self, below: Integers, found: list[tuple[int, int]]) -> None:
+        """Take the bound that a fold or search gives: what it found (crossbars, ticks), or else what it had to beat."""
+        bound = below.copy()
+        for crossbars, ticks in found:
+            better = bound[crossbars:]
+            np.minimum(better, ticks, out=better)
+        np.maximum(self.bound, bound, out=self.bound)
+
+    @property
+    def closed(self) -> bool:
+        """Whether every budget is proven."""
+        return bool((self.bound >= self.makespan)[self.least :].all())
+
+    def points(self) -> tuple[CurvePoint, ...]:
+        """Return the steps of the curve; a step's bound is that of its largest budget, so it holds for all."""
+        found: list[CurvePoint] = []
+        for budget in range(self.least, self.most + 1):
+            makespan, bound = int(self.makespan[budget]), int(self.bound[budget])
+            point = CurvePoint(budget, makespan, min(makespan, bound))
+            if not found or makespan < found[-1].makespan:
+                found.append(point)
+            elif point.lower_bound < found[-1].lower_bound:
+                found[-1] = replace(found[-1], lower_bound=point.lower_bound)
+        return tuple(found)
+
+    def run(self, memory: dict[object, Ways], deadline: float | None) -> None:
+        """Fold and search as for one budget, for all of them at once.
+
+        Raises
+        ------
+        TooWideError, SearchLimitError
+            If a step takes too long; what is known by then stays.
+        """
+        for delayed in (False, True) if self.spine.groups else (False,):
+            tables = tabulate(self.network, self.spine, delayed=delayed, memory=memory)
+            rest = remaining(tables, self.most, every=True)
+            if not self.spine.groups:
+                for budget in range(self.least, self.most + 1):
+                    if budget == self.least or rest.path[0][-1].at(budget) < rest.path[0][-1].at(budget - 1):
+                        self.offer(descend(tables, rest, budget, heavy=False))
+            below = self.makespan.copy()
+            labels, _ = fold(tables, rest, EveryBudget(below))
+            for label in labels:
+                if label.busy < self.makespan[label.crossbars]:
+                    self.offer(realise(tables, *decisions(tables, label)))
+            self.raise_bound(below, [(label.crossbars, label.busy) for label in labels])
+            if self.closed:
+                return
+        self._close(tables, rest, deadline)
+
+    def _close(self, tables: Tables, rest: Remaining, deadline: float | None) -> None:
+        for exact in exact_fillers(tables):
+            below = np.where(self.bound >= self.makespan, 0, self.makespan)
+            goal = EveryBudget(below)
+            first = first_block(tables, exact)
+            labels, _ = fold_until(tables, first, rest, goal)
+            found, _ = Search(tables, rest, goal, first, exact, deadline).run(labels)
+            for completion in found:
+                if completion.makespan < self.makespan[completion.crossbars]:
+                    self.offer(realise(tables, *searched(tables, completion.trail)))
+            self.raise_bound(below, [(completion.crossbars, completion.makespan) for completion in found])
+            if self.closed:
+                return
+
+
+def budget_curve(
+    network: Network, spine: Spine, known: list[Schedule], memory: dict[object, Ways], deadline: float | None
+) -> tuple[CurvePoint, ...]:
+    """Return the budget curve, each step proven where its lower bound equals its makespan.
+
+    Parameters
+    ----------
+    network : Network
+        The network, of one host core.
+    spine : Spine
+        Its cuts; no block may be oversized.
+    known : list of Schedule
+        Schedules to begin with.
+    memory : dict
+        What blocks of known shapes can do; extended.
+    deadline : float or None
+        `time.perf_counter` at which to give up.
+    """
+    curve = BudgetCurve(network, spine)
+    for schedule in known:
+        curve.offer(schedule)
+    with suppress(TooWideError, SearchLimitError):
+        curve.run(memory, deadline)
+    return curve.points()
+
+
+def bisected_curve(problem: Problem, solve: Callable[[Problem], Solution]) -> tuple[CurvePoint, ...]:
+    """Return the budget curve by solving one budget after another: for problems that cannot be folded.
+
+    Where two budgets have the same makespan, those between them need no solve.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    solve : callable
+        Solves it for one budget.
+    """
+    least = problem.least_crossbars()
+    most = sum(max(option.crossbars for option in options) for options in problem.options)
+    found: dict[int, tuple[int, int]] = {}
+
+    def at(budget: int) -> tuple[int, int]:
+        if budget not in found:
+            solution = solve(problem.with_budget(budget))
+            makespan = 0 if solution.schedule is None else solution.schedule.makespan(problem)
+            found[budget] = (makespan, solution.lower_bound)
+        return found[budget]
+
+    open_ranges = [(least, most)]
+    while open_ranges:
+        low, high = open_ranges.pop()
+        if at(low)[0] > at(high)[0] and high - low > 1:
+            middle = (low + high) // 2
+            open_ranges += [(low, middle), (middle, high)]
+    points: list[CurvePoint] = []
+    for budget, (makespan, bound) in sorted(found.items()):
+        if not points or makespan < points[-1].makespan:
+            points.append(CurvePoint(budget, makespan, bound))
+        elif bound < points[-1].lower_bound:
+            points[-1] = replace(points[-1], lower_bound=bound)
+    return tuple(points)

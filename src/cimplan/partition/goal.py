@@ -1,0 +1,68 @@
+"""What a partial schedule must still be able to reach to be worth following."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from cimplan.partition.tables import Floor, Integers
+
+Bounds: TypeAlias = Iterable[tuple[int, Floor | None]]
+"""Pairs of ticks so far and what remains from there, None for nothing: the makespan is at least each sum."""
+
+
+class Goal(Protocol):
+    """What to look for.
+
+    Attributes
+    ----------
+    budget : int
+        Crossbars that no schedule may exceed.
+    """
+
+    budget: int
+
+    def worthwhile(self, used: int, bounds: Bounds) -> bool:
+        """Return whether a partial schedule that uses so many crossbars may lead to something better."""
+
+
+class OneBudget:
+    """Schedules within a budget that end before a known one."""
+
+    def __init__(self, budget: int, below: int) -> None:
+        self.budget = budget
+        self.below = below
+
+    def worthwhile(self, used: int, bounds: Bounds) -> bool:
+        """Return whether every bound leaves room."""
+        left = self.budget - used
+        if left < 0:
+            return False
+        return all((ticks if floor is None else ticks + floor.at(left)) < self.below for ticks, floor in bounds)
+
+
+class EveryBudget:
+    """Schedules that beat the best known one of their budget, for all budgets at once.
+
+    Parameters
+    ----------
+    below : numpy.ndarray of int64
+        The best known makespan for 0, 1, 2, … crossbars; never rising.
+    """
+
+    def __init__(self, below: Integers) -> None:
+        self.budget = len(below) - 1
+        self.below = below
+
+    def worthwhile(self, used: int, bounds: Bounds) -> bool:
+        """Return whether at some budget every bound leaves room."""
+        if used > self.budget:
+            return False
+        below = self.below[used:]
+        alive = np.ones(len(below), dtype=bool)
+        for ticks, floor in bounds:
+            rest = 0 if floor is None else floor.whole(self.budget)[: len(below)]
+            alive &= rest + ticks < below
+        return bool(alive.any())
