@@ -55,14 +55,40 @@ class EveryBudget:
     def __init__(self, below: Integers) -> None:
         self.budget = len(below) - 1
         self.below = below
+        self._most: dict[tuple[Floor | None, int], int] = {}
+        self._likely: dict[int, int] = {}
 
     def worthwhile(self, used: int, bounds: Bounds) -> bool:
         """Return whether at some budget every bound leaves room."""
         if used > self.budget:
             return False
-        below = self.below[used:]
-        alive = np.ones(len(below), dtype=bool)
+        bounds = list(bounds)
+        # Most questions are answered without arrays: no budget has room for one of the bounds alone,
+        # or the budget that had room the last time has room again.
+        if any(ticks >= self._room(floor, used) for ticks, floor in bounds):
+            return False
+        likely = self._likely.get(used)
+        if likely is not None:
+            below = self.below[likely]
+            if all((ticks if floor is None else ticks + floor.at(likely - used)) < below for ticks, floor in bounds):
+                return True
+        alive = np.ones(len(self.below) - used, dtype=bool)
         for ticks, floor in bounds:
-            rest = 0 if floor is None else floor.whole(self.budget)[: len(below)]
-            alive &= rest + ticks < below
-        return bool(alive.any())
+            alive &= self._rooms(floor, used) > ticks
+        found = int(alive.argmax())
+        if not alive[found]:
+            return False
+        self._likely[used] = used + found
+        return True
+
+    def _rooms(self, floor: Floor | None, used: int) -> Integers:
+        """Return, for each budget that leaves so many crossbars, below how many ticks there is room."""
+        below = self.below[used:]
+        return below if floor is None else below - floor.whole(self.budget)[: len(below)]
+
+    def _room(self, floor: Floor | None, used: int) -> int:
+        """Return below how many ticks there is room at some budget."""
+        key = (floor, used)
+        if key not in self._most:
+            self._most[key] = int(self._rooms(floor, used).max())
+        return self._most[key]

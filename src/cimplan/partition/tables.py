@@ -28,7 +28,7 @@ _ENTRIES = 2**24
 """Numbers that the tables of what remains may hold; beyond, crossbars are counted in larger units (still a bound)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Floor:
     """The least remaining time as a function of the crossbars left, which never rises.
 
@@ -60,7 +60,8 @@ class Floor:
     def whole(self, budget: int) -> Integers:
         """Return the values for 0 … `budget` crossbars left."""
         if budget not in self._wholes:
-            self._wholes[budget] = np.array([self.at(left) for left in range(budget + 1)], dtype=np.int64)
+            step = (np.arange(budget + 1) // self.unit - self.first).clip(0, len(self.ticks) - 1)
+            self._wholes[budget] = self.ticks[step]
         return self._wholes[budget]
 
     @cached_property
