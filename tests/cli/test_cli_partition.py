@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import onnx
 import pytest
 
 from cimplan.plan.plan import Plan
@@ -142,3 +143,21 @@ def test_a_warm_start_is_taken(cimplan, profile_file, tmp_path: Path):
     run = cimplan("partition", "--profile", profile_file, "--warm-start", plan_file, "--json")
     assert run.code == 0, run.err
     assert run.json["status"] == "optimal"
+
+
+def test_a_plan_becomes_annotated_onnx_and_parts(cimplan, model_file, profile_file, tmp_path):
+    plan_file, annotated, folder = tmp_path / "plan.json", tmp_path / "annotated.onnx", tmp_path / "parts"
+    assert cimplan("partition", model_file, "--profile", profile_file, "-o", plan_file).code == 0
+    run = cimplan("export", plan_file, "--to", "onnx", "--model", model_file, "-o", annotated)
+    assert run.code == 0, run.err
+    places = {
+        entry.value
+        for node in onnx.load(annotated).graph.node
+        for entry in node.metadata_props
+        if entry.key.endswith("place")
+    }
+    assert places <= {"host", "cim"} and places
+    assert cimplan("export", plan_file, "--to", "onnx", "--model", model_file, "--parts", "-o", folder).code == 0
+    assert list(folder.glob("*.onnx"))
+    assert cimplan("export", plan_file, "--to", "onnx", "-o", annotated).code == 2
+    assert cimplan("export", plan_file, "--to", "csv", "--parts", "-o", tmp_path / "x.csv").code == 2

@@ -8,29 +8,42 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cimplan.cli.console import emit
+from cimplan.cli.options import ShapeOption, parse_shapes
 
 if TYPE_CHECKING:
     from cimplan.plan.dual_mode import DualModePlan
+
+_ONNX = "onnx"
+"""The one format that needs the model beside the plan."""
 
 
 def export(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.", show_default=False)],
     to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="trace (Perfetto), csv, or program (dual-mode).")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")],
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="MODEL", help="The planned model; needed for onnx.")
+    ] = None,
+    parts: Annotated[
+        bool, typer.Option("--parts", help="With onnx: one file per part and a manifest, in the folder FILE.")
+    ] = False,
+    shape: ShapeOption = None,
 ) -> None:
-    """Write a plan of `partition` or `compile` as a timeline, a table, or a program."""
+    """Write a plan of `partition` or `compile` as a timeline, a table, annotated ONNX, or a program."""
     from cimplan.errors import InputError, did_you_mean
     from cimplan.export import DUAL_MODE_FORMATS, FORMATS
     from cimplan.files import read_json
 
-    known = sorted({*FORMATS, *DUAL_MODE_FORMATS})
+    known = sorted({*FORMATS, *DUAL_MODE_FORMATS, _ONNX})
     if to not in known:
         raise InputError(f"there is no format {to!r}", where="--to", fix=did_you_mean(to, known))
     value = read_json(plan, "plan")
     kind = value.get("kind") if isinstance(value, dict) else None
     dual_mode = kind == "dual_mode_plan"
+    if to != _ONNX and (model is not None or parts):
+        raise InputError("--model and --parts go with --to onnx only")
     if kind == "partition-plan" or dual_mode:
-        for_kind, command = (DUAL_MODE_FORMATS, "compile") if dual_mode else (FORMATS, "partition")
+        for_kind, command = (DUAL_MODE_FORMATS, "compile") if dual_mode else ((*FORMATS, _ONNX), "partition")
         if to not in for_kind:
             raise InputError(
                 f"a plan of `cimplan {command}` cannot be written as {to!r}",
@@ -39,12 +52,29 @@ def export(
             )
     if dual_mode:
         written = DUAL_MODE_FORMATS[to](_dual_mode_plan(value, plan), output)
+    elif to == _ONNX:
+        written = _annotated(plan, output, model, shape, parts=parts)
     else:
         from cimplan.plan.plan import Plan
 
         written = FORMATS[to](Plan.read(plan), output)
     for path in written:
         emit(f"wrote {path}")
+
+
+def _annotated(
+    plan: Path, output: Path, model: str | None, shape: list[str] | None, *, parts: bool
+) -> tuple[Path, ...]:
+    from cimplan.api.models import load
+    from cimplan.errors import InputError
+    from cimplan.export.onnx import write_onnx, write_parts
+    from cimplan.plan.plan import Plan
+
+    if model is None:
+        raise InputError("--to onnx needs the model", why="a plan holds no weights", fix="Give --model MODEL")
+    found = load(model, shapes=parse_shapes(shape))
+    write = write_parts if parts else write_onnx
+    return write(Plan.read(plan), output, model=found.path, shapes=found.shapes)
 
 
 def _dual_mode_plan(value: object, path: Path) -> DualModePlan:
