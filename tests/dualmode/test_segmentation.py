@@ -54,9 +54,10 @@ def test_without_memory_it_does_too() -> None:
 def test_a_cap_on_segments_is_kept_and_its_bound_holds(cost_model: str) -> None:
     lost = 0
     for network, model in cases(8, 60, pieces=7, cost_model=cost_model):
-        found = Search(network, model, SearchRules(segment_pieces=2)).run()
+        search = Search(network, model, SearchRules(segment_pieces=2))
+        found = search.run()
         assert found.cycles == best_cost(network, model, longest=2)
-        assert all(choice.end - choice.first <= 2 for choice in found.choices)
+        assert all(choice.end - choice.first <= 2 for choice in search.choices())
         best = best_cost(network, model)
         assert found.lower_bound <= best <= found.cycles
         lost += found.lower_bound < found.cycles
@@ -66,8 +67,10 @@ def test_a_cap_on_segments_is_kept_and_its_bound_holds(cost_model: str) -> None:
 @pytest.mark.parametrize("cost_model", ["published", "resident"])
 def test_when_time_is_over_the_answer_is_still_one_and_its_bound_holds(cost_model: str) -> None:
     for network, model in cases(9, 30, pieces=7, cost_model=cost_model):
-        found = Search(network, model, SearchRules(), deadline=0.0).run()
-        assert [choice.first for choice in found.choices[1:]] == [choice.end for choice in found.choices[:-1]]
+        search = Search(network, model, SearchRules(), deadline=0.0)
+        found = search.run()
+        choices = search.choices()
+        assert [choice.first for choice in choices[1:]] == [choice.end for choice in choices[:-1]]
         assert found.lower_bound <= best_cost(network, model) <= found.cycles
 
 
@@ -76,14 +79,14 @@ def test_filling_in_repeats_changes_nothing(monkeypatch: pytest.MonkeyPatch, cos
     rng = Random(4)
     plain: list[tuple[PieceNetwork, SegmentModel, int]] = []
     filled = 0
-    original = repeats._repeat
+    original = repeats.CostTable.repeat
 
-    def counted(*args: object) -> None:
+    def counted(self: repeats.CostTable, earlier: int, until: int) -> None:
         nonlocal filled
         filled += 1
-        original(*args)  # type: ignore[arg-type]
+        original(self, earlier, until)
 
-    monkeypatch.setattr(repeats, "_repeat", counted)
+    monkeypatch.setattr(repeats.CostTable, "repeat", counted)
     for _ in range(25):
         net = Sketch()
         value = net.input("x", rng.choice([1, 3]), 12)
@@ -102,7 +105,7 @@ def test_filling_in_repeats_changes_nothing(monkeypatch: pytest.MonkeyPatch, cos
         network, model = prepare(net.graph(value), chip, readings, rng.randint(1, 3))
         plain.append((network, model, Search(network, model, SearchRules()).run().cycles))
     assert filled > 20
-    monkeypatch.setattr(repeats.Repeats, "fill", lambda self, table, ready, end: end)
+    monkeypatch.setattr(repeats.Repeats, "fill", lambda self, table, end: end)
     monkeypatch.setattr(repeats.Signatures, "of", lambda self, first, end, low, high: (first, end))
     for network, model, cycles in plain:
         assert Search(network, model, SearchRules()).run().cycles == cycles
@@ -122,6 +125,6 @@ def test_fixed_cuts_are_never_better() -> None:
     for network, model in cases(13, 40, pieces=14, cost_model="published"):
         exact = Search(network, model, SearchRules()).run()
         greedy = Search(network, model, SearchRules(cuts="greedy")).run()
-        single = Search(network, model, SearchRules(cuts="per_operator")).run()
-        assert exact.cycles <= min(greedy.cycles, single.cycles)
-        assert all(len(choice.window.ranges) == 1 for choice in single.choices)
+        single = Search(network, model, SearchRules(cuts="per_operator"))
+        assert exact.cycles <= min(greedy.cycles, single.run().cycles)
+        assert all(len(choice.window.ranges) == 1 for choice in single.choices())

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from cimplan.dualmode.placement import Placed, Placer, switch_cycles
-from cimplan.dualmode.segmentation import Choice, Found
+from cimplan.dualmode.segmentation import Choice
 from cimplan.dualmode.variants import Allocation, SegmentModel, StoreCount
 from cimplan.dualmode.windows import PieceNetwork, Window
 from cimplan.plan.dual_mode import ArrayRange, Part, Segment, Store, WriteBack
 
 
-def assemble(network: PieceNetwork, found: Found, model: SegmentModel, *, duplicate: bool) -> tuple[Segment, ...]:
+def assemble(
+    network: PieceNetwork, choices: Sequence[Choice], model: SegmentModel, *, duplicate: bool
+) -> tuple[Segment, ...]:
     """Return the segments of an answer, with arrays placed so that as few as possible switch.
 
     Parameters
     ----------
     network : PieceNetwork
         What was searched.
-    found : Found
+    choices : sequence of Choice
         The answer.
     model : SegmentModel
         The cost model it was searched with.
@@ -30,7 +32,7 @@ def assemble(network: PieceNetwork, found: Found, model: SegmentModel, *, duplic
     each = (chip.switch_to_memory_cycles, chip.switch_to_compute_cycles)
     known: dict[Hashable, Allocation] = {}
     segments = []
-    for choice in found.choices:
+    for choice in choices:
         key = (choice.variant, choice.memory_mode)
         allocation = known.get(key)
         if allocation is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import monotonic
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cimplan.dualmode.assembly import assemble
 from cimplan.dualmode.methods import BASELINE, METHODS
@@ -29,11 +29,17 @@ from cimplan.plan.dual_mode import (
 
 Progress = Callable[[str], None]
 
+FINE_SPLIT: Final = 8
+MOST_FINE_PIECES: Final = 150
+MOST_PIECES: Final = 200_000
+"""Splits finer than `FINE_SPLIT` arrays, and those of more pieces than these, are tried only if asked for."""
+
 
 class Best(NamedTuple):
     """The best answer over the split sizes that were tried."""
 
     network: PieceNetwork
+    search: Search
     found: Found
     lower_bound: int
     tried: tuple[int, ...]
@@ -79,9 +85,9 @@ def compile_graph(
     operators = matrix_operators(graph, chip, options.readings)
     compiler = _Compiler(operators, chip, options, started, progress)
     best = compiler.best(options.method)
-    baseline = best if options.method == BASELINE else compiler.best(BASELINE, trace=False)
+    baseline = best if options.method == BASELINE else compiler.best(BASELINE)
     duplicate = METHODS[options.method].rules.duplicate
-    segments = assemble(best.network, best.found, compiler.model, duplicate=duplicate)
+    segments = assemble(best.network, best.search.choices(), compiler.model, duplicate=duplicate)
     latency = sum(segment.total_cycles for segment in segments)
     return DualModePlan(
         model=graph.name,
@@ -126,30 +132,34 @@ class _Compiler:
         self.model = make_model(self._rates)
         self._networks: dict[int, PieceNetwork] = {}
 
-    def best(self, method: str, *, trace: bool = True) -> Best:
-        """Return the best answer of a method over all split sizes; without `trace` only what it costs."""
+    def best(self, method: str) -> Best:
+        """Return the best answer of a method over all split sizes."""
         rules = replace(METHODS[method].rules, segment_pieces=self._options.segment_pieces)
         tried: list[int] = []
-        best: tuple[PieceNetwork, Found] | None = None
-        lower = None
+        best: Best | None = None
         for size in self._sizes():
             if best is not None and self._deadline is not None and monotonic() > self._deadline:
                 break
+            network = self._network(size)
+            if best is not None and self._options.split_sizes is None and not worth_trying(network):
+                continue
             if self._progress is not None:
                 self._progress(f"{method}: pieces of at most {size} arrays")
-            network = self._network(size)
-            found = Search(network, self.model, rules, self._deadline).run(trace=trace)
+            search = Search(network, self.model, rules, self._deadline)
+            found = search.run()
             tried.append(size)
-            lower = found.lower_bound if lower is None else min(lower, found.lower_bound)
-            if best is None or found.cycles < best[1].cycles:
-                best = (network, found)
-        if best is None or lower is None:
+            lower = found.lower_bound if best is None else min(best.lower_bound, found.lower_bound)
+            if best is None or found.cycles < best.found.cycles:
+                best = Best(network, search, found, lower, ())
+            else:
+                best = best._replace(lower_bound=lower)
+        if best is None:
             raise InputError(
                 f"none of the split sizes {self._options.split_sizes} can be used",
                 why=f"the chip has {self._chip.arrays} arrays, and a piece has to fit it",
                 fix="Give a smaller split size",
             )
-        return Best(*best, lower, tuple(tried))
+        return best._replace(tried=tuple(tried))
 
     def _network(self, size: int) -> PieceNetwork:
         if size not in self._networks:
@@ -157,4 +167,13 @@ class _Compiler:
         return self._networks[size]
 
     def _sizes(self) -> Sequence[int]:
-        return [s for s in (self._options.split_sizes or LADDER) if s <= self._chip.arrays][::-1]
+        sizes = self._options.split_sizes or LADDER
+        return sorted({size for size in sizes if size <= self._chip.arrays}, reverse=True)
+
+
+def worth_trying(network: PieceNetwork) -> bool:
+    """Return whether a split is tried if the caller names none: fine ones of large networks gain little for long.
+
+    The answer depends on the network and not on the chip, so that a chip with more arrays is offered the same splits.
+    """
+    return network.pieces <= (MOST_PIECES if network.split_size >= FINE_SPLIT else MOST_FINE_PIECES)

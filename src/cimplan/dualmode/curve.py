@@ -12,14 +12,14 @@ from cimplan.dualmode.rates import NEVER, Level
 Cycles = NDArray[np.int64]
 
 
-def best_curve(levels: Sequence[Level], memory: Sequence[int], arrays: int) -> Cycles:
+def best_curve(levels: Sequence[Level], moving: Cycles, arrays: int) -> Cycles:
     """Return the least T + T_write for each number of arrays in memory mode.
 
     Parameters
     ----------
     levels : sequence of Level
         Ways to compute, with growing arrays.
-    memory : sequence of int
+    moving : ndarray of int64
         Shortest run time for 0, 1, … arrays in memory mode, moving data alone; not growing.
     arrays : int
         N, arrays of the chip.
@@ -27,12 +27,11 @@ def best_curve(levels: Sequence[Level], memory: Sequence[int], arrays: int) -> C
     Returns
     -------
     ndarray of int64
-        Cycles for 0, 1, … `len(memory) - 1` arrays in memory mode; `NEVER` where the segment does not fit.
+        Cycles for 0, 1, … `len(moving) - 1` arrays in memory mode; `NEVER` where the segment does not fit.
     """
-    moving = np.asarray(memory, dtype=np.int64)
-    curve = np.full(len(memory), NEVER, dtype=np.int64)
+    curve = np.full(len(moving), NEVER, dtype=np.int64)
     for level in levels:
-        most = min(arrays - level.arrays, len(memory) - 1)
+        most = min(arrays - level.arrays, len(moving) - 1)
         if most < 0:
             break
         upto = slice(0, most + 1)

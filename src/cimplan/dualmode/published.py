@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple, cast
 
+import numpy as np
+
 from cimplan.dualmode.curve import Cycles, best_curve, best_level
 from cimplan.dualmode.matching import SharingEdge, largest_sharing
 from cimplan.dualmode.rates import NEVER, Level, Rates, ceil_div
@@ -160,18 +162,21 @@ class PublishedModel:
             self._levels[key] = self.rates.levels(parts, duplicate=duplicate)
         return self._levels[key]
 
+    def floor(self, segment: Hashable, *, duplicate: bool) -> int:
+        """Return a lower bound of the curve: computing and writing alone, with all arrays."""
+        levels = self.levels(cast(PublishedSegment, segment).parts, duplicate=duplicate)
+        return levels[-1].cycles + levels[-1].write_cycles if levels else NEVER
+
     def curve(self, segment: Hashable, *, modes: int, duplicate: bool) -> Cycles:
         """Return the least T + T_write for 0 … `modes` - 1 arrays in memory mode."""
         case = cast(PublishedSegment, segment)
         levels = self.levels(case.parts, duplicate=duplicate)
-        moving = [NEVER] * modes
+        moving = np.full(modes, NEVER, dtype=np.int64)
         if levels:
             limit = min(modes - 1, self.rates.chip.arrays - levels[0].arrays)
             for step in self.memory_steps(case, limit=limit, enough_cycles=levels[-1].cycles):
                 moving[step.arrays] = step.cycles
-            least = NEVER
-            for arrays, cycles in enumerate(moving):
-                least = moving[arrays] = min(least, cycles)
+            np.minimum.accumulate(moving, out=moving)
         return best_curve(levels, moving, self.rates.chip.arrays)
 
     def relaxed(self, window: Window, *, modes: int) -> Cycles:
@@ -181,15 +186,13 @@ class PublishedModel:
         parts share at most is half of what they ask for.
         """
         levels = self.levels(window.sizes, duplicate=True)
-        moving = [NEVER] * modes
+        moving = np.full(modes, NEVER, dtype=np.int64)
         case = PublishedSegment(window.sizes, ())
         if levels:
             for step in self.memory_steps(case, limit=2 * (modes - 1), enough_cycles=levels[-1].cycles):
                 arrays = ceil_div(step.arrays, 2)
-                moving[arrays] = min(moving[arrays], step.cycles)
-            least = NEVER
-            for arrays, cycles in enumerate(moving):
-                least = moving[arrays] = min(least, cycles)
+                moving[arrays] = min(int(moving[arrays]), step.cycles)
+            np.minimum.accumulate(moving, out=moving)
         return best_curve(levels, moving, self.rates.chip.arrays)
 
     def allocate(self, variant: Variant, memory_mode: int, *, duplicate: bool) -> Allocation:

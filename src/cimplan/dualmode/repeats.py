@@ -8,6 +8,7 @@ This is exact, because the recurrence depends on nothing else.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Hashable
 
 import numpy as np
@@ -61,8 +62,68 @@ class Signatures:
         return self._numbers.setdefault((last - first, tuple(members)), len(self._numbers))
 
 
+class CostTable:
+    """The rows of the dynamic programme: those computed, and those known to repeat.
+
+    Parameters
+    ----------
+    states, modes : int
+        Shape of a row.
+    """
+
+    def __init__(self, states: int, modes: int) -> None:
+        self._states = states
+        self._modes = modes
+        self._rows: dict[int, tuple[Cycles, Cycles]] = {}
+        self._ends: list[int] = []
+        self._repeats: list[tuple[int, int, int]] = []
+        self._forms: dict[bytes, int] = {}
+        self._profile: list[tuple[int, int]] = []
+
+    def empty_row(self) -> Cycles:
+        """Return a row in which nothing is reached."""
+        return np.full((self._states, self._modes), NEVER, dtype=np.int64)
+
+    def add(self, best: Cycles, ready: Cycles) -> None:
+        """Add the next row: costs as reached, and after switching."""
+        least = int(best.min())
+        form = np.where(best < NEVER, best - least, NEVER).tobytes()
+        self._rows[len(self._profile)] = (best, ready)
+        self._profile.append((self._forms.setdefault(form, len(self._forms)), least))
+
+    def row(self, number: int) -> tuple[Cycles, Cycles]:
+        """Return a row: costs as reached, and after switching."""
+        found = self._rows.get(number)
+        if found is None:
+            place = bisect_left(self._ends, number)
+            start, period, gain = self._repeats[place]
+            rounds, within = divmod(number - start - 1, period)
+            best, ready = self.row(start - period + 1 + within)
+            grown = (rounds + 1) * gain
+            found = (np.where(best < NEVER, best + grown, NEVER), np.where(ready < NEVER, ready + grown, NEVER))
+            self._rows[number] = found
+        return found
+
+    def last_rows(self, count: int) -> Hashable:
+        """Return a key that is equal where the last rows are equal up to a constant."""
+        profile = self._profile[-count:]
+        floor = profile[-1][1]
+        return tuple((form, least - floor) for form, least in profile)
+
+    def repeat(self, earlier: int, until: int) -> None:
+        """Add rows up to `until` that go on as after row `earlier`, up to the constant between it and the last row."""
+        end = len(self._profile) - 1
+        period = end - earlier
+        gain = self._profile[end][1] - self._profile[earlier][1]
+        self._ends.append(until)
+        self._repeats.append((end, period, gain))
+        for number in range(end + 1, until + 1):
+            form, least = self._profile[number - period]
+            self._profile.append((form, least + gain))
+
+
 class Repeats:
-    """Fills in rows of the table where the network repeats.
+    """Finds out where the network, and with it the table, repeats.
 
     Parameters
     ----------
@@ -79,26 +140,22 @@ class Repeats:
         self._run: dict[Hashable, int] = {}
         self._run_reach = 0
         self._blocks: dict[Hashable, int] = {}
-        smallest = [
-            min(split.size(piece, piece + 1).arrays for piece in (*range(split.period), split.pieces - 1))
-            for split in network.splits
-        ]
-        self._smallest = smallest
-        self._reach = arrays // min(smallest) + 1
+        self._smallest = [int(split.piece_arrays.min()) for split in network.splits]
+        self._reach = arrays // min(self._smallest) + 1
         self._alike = _operator_keys(network)
 
-    def fill(self, table: Cycles, ready: Cycles, end: int) -> int:
-        """Look at row `end`, just made; if what follows repeats, fill it. Return the last row that is made."""
+    def fill(self, table: CostTable, end: int) -> int:
+        """Look at row `end`, just made; if what follows repeats, add it. Return the last row that is made."""
         network = self._network
         while self._operator < 0 or end > network.offsets[self._operator + 1]:
             self._operator += 1
             self._run = {}
             self._run_reach = self._arrays // self._smallest[self._operator] + 1
         if end == network.offsets[self._operator + 1]:
-            return self._fill_blocks(table, ready, end)
-        return self._fill_run(table, ready, end)
+            return self._fill_blocks(table, end)
+        return self._fill_run(table, end)
 
-    def _fill_run(self, table: Cycles, ready: Cycles, end: int) -> int:
+    def _fill_run(self, table: CostTable, end: int) -> int:
         """Fill the rest of an operator's pieces. Its last ones differ, and segments of them reach back to its first."""
         split = self._network.splits[self._operator]
         offset = self._network.offsets[self._operator]
@@ -106,20 +163,18 @@ class Repeats:
         run_end = self._network.offsets[self._operator + 1] - split.tail
         if done < self._run_reach + split.period or end >= run_end - 1:
             return end
-        key = (done % split.period, _normalised(table[end - self._run_reach + 1 : end + 1]))
-        earlier = self._run.setdefault(key, end)
+        earlier = self._run.setdefault((done % split.period, table.last_rows(self._run_reach)), end)
         if earlier == end or earlier - offset < self._run_reach:
             return end
-        _repeat(table, ready, earlier, end, run_end)
+        table.repeat(earlier, run_end)
         return run_end
 
-    def _fill_blocks(self, table: Cycles, ready: Cycles, end: int) -> int:
+    def _fill_blocks(self, table: CostTable, end: int) -> int:
         """Fill the operators that follow, if they are like those after an earlier operator with the same costs."""
         following = self._operator + 1
         if end < self._reach or following >= len(self._alike):
             return end
-        key = (self._alike[following], _normalised(table[end - self._reach + 1 : end + 1]))
-        earlier = self._blocks.setdefault(key, following)
+        earlier = self._blocks.setdefault((self._alike[following], table.last_rows(self._reach)), following)
         if earlier == following:
             return end
         matched = 0
@@ -129,12 +184,14 @@ class Repeats:
             matched += 1
         # Segments that reach back over the boundary must be alike too: their operators are those before it.
         reach = self._operators_back(end)
+        if earlier - reach < 0:
+            return end
         alike_before = all(self._alike[earlier - back] == self._alike[following - back] for back in range(1, reach + 1))
         # A segment looks at the operator after it.
-        if matched < 2 or earlier - reach < 0 or not alike_before:
+        if matched < 2 or not alike_before:
             return end
         block_end = self._network.offsets[following + matched - 1]
-        _repeat(table, ready, self._network.offsets[earlier], end, block_end)
+        table.repeat(self._network.offsets[earlier], block_end)
         return block_end
 
     def _operators_back(self, end: int) -> int:
@@ -146,22 +203,6 @@ class Repeats:
             count += 1
             operator -= 1
         return count
-
-
-def _normalised(rows: Cycles) -> bytes:
-    return np.where(rows < NEVER, rows - rows.min(), NEVER).tobytes()
-
-
-def _repeat(table: Cycles, ready: Cycles, earlier: int, end: int, until: int) -> None:
-    """Fill the rows after `end` up to `until` from those after `earlier`."""
-    period = end - earlier
-    gain = int(table[end].min()) - int(table[earlier].min())
-    later = np.arange(until - end)
-    rows = earlier + 1 + later % period
-    grown = ((later // period + 1) * gain)[:, None, None]
-    for values in (table, ready):
-        source = values[rows]
-        values[end + 1 : until + 1] = np.where(source < NEVER, source + grown, NEVER)
 
 
 def _operator_keys(network: PieceNetwork) -> list[Hashable]:

@@ -27,6 +27,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple, cast
 
+import numpy as np
+
 from cimplan.dualmode.curve import Cycles, best_curve, best_level
 from cimplan.dualmode.rates import NEVER, Level, Rates, ceil_div
 from cimplan.dualmode.split import PartSize
@@ -90,6 +92,9 @@ class ResidentModel:
 
     def __init__(self, rates: Rates) -> None:
         self.rates = rates
+        self._capacity = rates.chip.array_bytes
+        self._cim_numerator, self._cim_denominator = rates.cim.as_integer_ratio()
+        self._main_numerator, self._main_denominator = rates.main.as_integer_ratio()
         self._levels: dict[tuple[tuple[PartSize, ...], bool], list[Level]] = {}
 
     def variants(self, network: PieceNetwork, window: Window, *, memory: bool) -> list[Variant]:
@@ -142,8 +147,11 @@ class ResidentModel:
 
     def _step(self, item: Item, cycles: int) -> int:
         """Return the bytes that one array holds and serves within some cycles."""
-        cim = self.rates.cim
-        return min(self.rates.chip.array_bytes, cim.numerator * cycles // (cim.denominator * item.accesses))
+        return min(self._capacity, self._cim_numerator * cycles // (self._cim_denominator * item.accesses))
+
+    def _whole_cycles(self, item: Item) -> int:
+        """Return how long an array serves all accesses to its whole content."""
+        return ceil_div(self._capacity * item.accesses * self._cim_denominator, self._cim_numerator)
 
     def _forced(self, segment: ResidentSegment) -> tuple[int, int]:
         """Return the arrays of the tensors held whole, and the run time their accesses take at least."""
@@ -155,23 +163,30 @@ class ResidentModel:
             cycles = max(cycles, ceil_div(item.accesses * item.size_bytes * cim.denominator, count * cim.numerator))
         return arrays, cycles
 
-    def _gains(self, items: Sequence[Item], cycles: int, limit: int) -> list[tuple[int, int]]:
-        """Return what each array more saves within some cycles, best first, and of which item; at most `limit`."""
-        gains: list[tuple[int, int]] = []
+    def _gains(self, items: Sequence[Item], cycles: int, limit: int) -> list[tuple[int, int, int]]:
+        """Return what arrays save within some cycles, best first: bytes each, how many arrays, of which item."""
+        gains: list[tuple[int, int, int]] = []
         for index, item in enumerate(items):
             step = self._step(item, cycles)
             if not step or not item.saves:
                 continue
             whole, rest = divmod(item.size_bytes, step)
-            gains += [(item.saves * step, index)] * min(whole, limit)
-            if rest and whole < limit:
-                gains.append((item.saves * rest, index))
-        gains.sort(key=lambda gain: (-gain[0], gain[1]))
-        return gains[:limit]
+            if whole:
+                gains.append((-item.saves * step, index, whole))
+            if rest:
+                gains.append((-item.saves * rest, index, 1))
+        gains.sort()
+        taken = []
+        for gain, index, count in gains:
+            if limit <= 0:
+                break
+            taken.append((-gain, min(count, limit), index))
+            limit -= count
+        return taken
 
     def _enough(self, segment: ResidentSegment, arrays: int, cycles: int) -> bool:
-        saved = sum(gain for gain, _ in self._gains(segment.items, cycles, arrays))
-        return self.rates.main_cycles(max(0, segment.main_bytes - saved)) <= cycles
+        saved = sum(gain * count for gain, count, _ in self._gains(segment.items, cycles, arrays))
+        return (segment.main_bytes - saved) * self._main_denominator <= cycles * self._main_numerator
 
     def memory_steps(self, segment: ResidentSegment, *, limit: int, enough_cycles: int) -> Iterator[tuple[int, int]]:
         """Yield (arrays in memory mode, shortest run time moving data alone), with growing arrays."""
@@ -181,14 +196,17 @@ class ResidentModel:
         last = max(least, self.rates.main_cycles(segment.main_bytes))
         yield fixed, last
         # Savings if no array were too slow to serve what it holds: a bound that is mostly reached.
-        quick = self._gains(segment.items, NEVER, limit - fixed)
+        groups = self._gains(segment.items, NEVER, limit - fixed)
+        quick = [gain for gain, count, _ in groups for _ in range(count)]
+        # From here on an array serves its whole content in time, so that the bound is reached.
+        in_time = max((self._whole_cycles(item) for item in segment.items), default=0)
         saved = 0
-        for more, (gain, _) in enumerate(quick, start=1):
+        for more, gain in enumerate(quick, start=1):
             if last <= max(enough_cycles, least, 1):
                 return
             saved += gain
             cycles = max(least, 1, self.rates.main_cycles(max(0, segment.main_bytes - saved)))
-            if not self._enough(segment, more, cycles):
+            if cycles < in_time and not self._enough(segment, more, cycles):
                 low, high = cycles, last
                 while low + 1 < high:
                     middle = (low + high) // 2
@@ -219,23 +237,28 @@ class ResidentModel:
             last = high
             yield fixed + more, last
 
+    def floor(self, segment: Hashable, *, duplicate: bool) -> int:
+        """Return a lower bound of the curve: computing and writing alone, with all arrays."""
+        levels = self.levels(cast(ResidentSegment, segment).parts, duplicate=duplicate)
+        return levels[-1].cycles + levels[-1].write_cycles if levels else NEVER
+
     def curve(self, segment: Hashable, *, modes: int, duplicate: bool) -> Cycles:
         """Return the least T + T_write for 0 … `modes` - 1 arrays in memory mode."""
         case = cast(ResidentSegment, segment)
         levels = self.levels(case.parts, duplicate=duplicate)
-        moving = [NEVER] * modes
+        moving = np.full(modes, NEVER, dtype=np.int64)
         if levels:
             limit = min(modes - 1, self.rates.chip.arrays - levels[0].arrays)
             for arrays, cycles in self.memory_steps(case, limit=limit, enough_cycles=levels[-1].cycles):
                 moving[arrays] = cycles
-            least = NEVER
-            for arrays, cycles in enumerate(moving):
-                least = moving[arrays] = min(least, cycles)
+            np.minimum.accumulate(moving, out=moving)
         return best_curve(levels, moving, self.rates.chip.arrays)
 
     def relaxed(self, window: Window, *, modes: int) -> Cycles:
         """Return a bound of T + T_write of every window that ends with this one: as if moving data took no time."""
-        return best_curve(self.levels(window.sizes, duplicate=True), [0] * modes, self.rates.chip.arrays)
+        return best_curve(
+            self.levels(window.sizes, duplicate=True), np.zeros(modes, dtype=np.int64), self.rates.chip.arrays
+        )
 
     def allocate(self, variant: Variant, memory_mode: int, *, duplicate: bool) -> Allocation:
         """Return the arrays with which a variant reaches its curve at `memory_mode`."""
@@ -249,8 +272,8 @@ class ResidentModel:
         compute = tuple(rates.compute_arrays(part, cycles) if duplicate else part.arrays for part in case.parts)
         part_cycles = tuple(rates.compute_cycles(part, count) for part, count in zip(case.parts, compute, strict=True))
         counts = [0] * len(case.items)
-        for _, index in self._gains(case.items, cycles, arrays - self._forced(case)[0]):
-            counts[index] += 1
+        for _, count, index in self._gains(case.items, cycles, arrays - self._forced(case)[0]):
+            counts[index] += count
         stores: list[StoreCount] = []
         inputs = [0] * len(case.parts)
         outputs = [0] * len(case.parts)

@@ -16,6 +16,7 @@ Runs of equal pieces and repeated blocks of operators are filled in once their c
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from time import monotonic
@@ -25,7 +26,7 @@ import numpy as np
 
 from cimplan.dualmode.curve import Cycles
 from cimplan.dualmode.rates import NEVER
-from cimplan.dualmode.repeats import Repeats, Signatures
+from cimplan.dualmode.repeats import CostTable, Repeats, Signatures
 from cimplan.dualmode.variants import SegmentModel, Variant
 from cimplan.dualmode.windows import PartRange, PieceNetwork, Window
 from cimplan.errors import InternalError
@@ -74,18 +75,26 @@ class Found:
 
     Attributes
     ----------
-    choices : tuple of Choice
-        Segments in order.
     cycles, lower_bound : int
-        Their cost, and what no plan under the same rules without limits can beat.
+        What the best segmentation costs, and what no plan under the same rules without limits can beat.
     distinct : int
         Segments that were solved.
     """
 
-    choices: tuple[Choice, ...]
     cycles: int
     lower_bound: int
     distinct: int
+
+
+class _Way:
+    """A variant of a window, with its curve once it is needed."""
+
+    __slots__ = ("curve", "floor", "variant")
+
+    def __init__(self, variant: Variant, floor: int) -> None:
+        self.variant = variant
+        self.floor = floor + variant.after_cycles
+        self.curve: Cycles | None = None
 
 
 class Search:
@@ -116,63 +125,77 @@ class Search:
         self._limit = chip.arrays
         self._modes = chip.arrays + 1 if rules.memory else 1
         self._steps = np.arange(self._modes, dtype=np.int64)
+        # What switching can cost at most: an entry that is worse by more than this is never worth its mode.
+        self._slack = 0 if self._modes == 1 else chip.arrays * max(self._to_compute, self._to_memory)
         self._signatures = Signatures(network)
-        self._options: dict[Hashable, list[tuple[Cycles, Variant]]] = {}
+        self._options: dict[Hashable, list[_Way]] = {}
         self._curves: dict[Hashable, Cycles] = {}
-        self._operator_of: list[int] = []
-        self._arrays: list[int] = [0]
-        for index, split in enumerate(network.splits):
-            self._operator_of += [index] * split.pieces
-            for piece in range(split.pieces):
-                self._arrays.append(self._arrays[-1] + split.size(piece, piece + 1).arrays)
+        self._operator_of = network.operator_of
+        self._arrays = network.arrays_before
+        self._table = CostTable(model.states, self._modes)
+        self._starts = self._fixed_starts()
 
-    def run(self, *, trace: bool = True) -> Found:
-        """Return the best segmentation; without `trace` only what it costs."""
+    def run(self) -> Found:
+        """Return what the best segmentation costs; `choices` tells which one it is."""
         pieces = self._network.pieces
-        table = np.full((pieces + 1, self._model.states, self._modes), NEVER, dtype=np.int64)
-        ready = np.full_like(table, NEVER)
-        table[0, 0, 0] = 0
-        ready[0] = self._switched(table[0])
-        bound = ready_bound = None
-        runs = Repeats(self._network, self._limit) if self._rules.cuts == "free" else None
-        starts = self._fixed_starts()
+        table = self._table
+        start = table.empty_row()
+        start[0, 0] = 0
+        table.add(start, self._switched(start))
+        bounds: _Bounds | None = None
+        repeats = Repeats(self._network, self._limit) if self._rules.cuts == "free" else None
+        starts = self._starts
         late = False
         end = 0
         while end < pieces:
             end += 1
             if self._deadline is not None and not late and monotonic() > self._deadline:
-                late, runs = True, None
-            begin, first_fitting = self._first(end, starts, late)
-            for first in range(end - 1, begin - 1, -1):
-                for curve, variant in self._ways(first, end):
-                    row = curve + (ready[first, variant.enters] + variant.after_cycles)
-                    np.minimum(table[end, variant.leaves], row, out=table[end, variant.leaves])
-            np.minimum(table[end], NEVER, out=table[end])
+                late, repeats = True, None
+            begin, fitting = self._first(end, starts, late)
+            row = self._row(table, begin, end)
             if self._rules.short_form:
-                _keep_best(table[end])
-            ready[end] = self._switched(table[end])
-            if first_fitting < begin and bound is None:
-                bound, ready_bound = table.copy(), ready.copy()
-                bound[:, 0], ready_bound[:, 0] = bound.min(axis=1), ready_bound.min(axis=1)
-            if bound is not None and ready_bound is not None:
-                self._bound_step(bound, ready_bound, end, begin, first_fitting)
-                runs = None
-            if runs is not None:
-                end = runs.fill(table, ready, end)
-        best = int(table[pieces].min())
+                _keep_best(row)
+            table.add(row, self._switched(row))
+            if fitting < begin or bounds is not None:
+                repeats = None
+                bounds = bounds or _Bounds(table)
+                bounds.rows[end] = self._bound_row(bounds, begin, fitting, end)
+            if repeats is not None:
+                end = repeats.fill(table, end)
+        best = int(table.row(pieces)[0].min())
         if best >= NEVER:
             raise InternalError("no segmentation was found although every piece fits the chip")
-        lower = best if bound is None else min(best, int(bound[pieces].min()))
-        choices = self._trace(table, ready, starts, best) if trace else ()
-        return Found(choices, best, lower, len(self._curves))
+        lower = best if bounds is None else min(best, int(bounds.rows[pieces].min()))
+        return Found(best, lower, len(self._curves))
+
+    def _row(self, table: CostTable, begin: int, end: int) -> Cycles:
+        """Return the costs at a cut. Segments that cannot be worth it are left out."""
+        row = table.empty_row()
+        least = [NEVER] * len(row)
+        floor = 0
+        for first in range(end - 1, begin - 1, -1):
+            ready = table.row(first)[1]
+            before = int(ready.min())
+            # A longer segment is no cheaper than a part of it.
+            if before + floor > max(least) + self._slack:
+                continue
+            floor = NEVER
+            for way in self._ways(first, end):
+                variant = way.variant
+                floor = min(floor, way.floor - variant.after_cycles)
+                if before + way.floor > least[variant.leaves] + self._slack:
+                    continue
+                costs = self._curve(way) + (ready[variant.enters] + variant.after_cycles)
+                np.minimum(row[variant.leaves], costs, out=row[variant.leaves])
+                least[variant.leaves] = min(least[variant.leaves], int(costs.min()))
+        np.minimum(row, NEVER, out=row)
+        return row
 
     def _first(self, end: int, starts: Sequence[int] | None, late: bool) -> tuple[int, int]:
         """Return the first piece of the longest segment tried that ends at `end`, and of the longest that fits."""
         if starts is not None:
             return starts[end], starts[end]
-        fitting = end - 1
-        while fitting > 0 and self._arrays[end] - self._arrays[fitting - 1] <= self._limit:
-            fitting -= 1
+        fitting = bisect_left(self._arrays, self._arrays[end] - self._limit, 0, end)
         allowed = 1 if late else self._rules.segment_pieces
         return (fitting if allowed is None else max(fitting, end - allowed)), fitting
 
@@ -200,8 +223,8 @@ class Search:
             return rows
         rising = self._steps * self._to_memory
         falling = self._steps * self._to_compute
-        up = np.minimum.accumulate(rows - rising, axis=1) + rising
-        down = np.minimum.accumulate((rows + falling)[:, ::-1], axis=1)[:, ::-1] - falling
+        up = np.minimum.accumulate(rows - rising, axis=-1) + rising
+        down = np.minimum.accumulate((rows + falling)[..., ::-1], axis=-1)[..., ::-1] - falling
         found: Cycles = np.minimum(np.minimum(up, down), NEVER)
         return found
 
@@ -217,70 +240,98 @@ class Search:
             sizes.append(split.size(part.first, part.end))
         return Window(tuple(ranges), tuple(sizes))
 
-    def _ways(self, first: int, end: int) -> list[tuple[Cycles, Variant]]:
-        """Return the curve of each variant of a window; windows alike share them."""
+    def _ways(self, first: int, end: int) -> list[_Way]:
+        """Return the variants of a window; windows alike share them."""
         key = self._signatures.of(first, end, self._operator_of[first], self._operator_of[end - 1])
         found = self._options.get(key)
         if found is None:
-            window = self._window(first, end)
-            found = []
-            for variant in self._model.variants(self._network, window, memory=self._rules.memory):
-                curve = self._curves.get(variant.segment)
-                if curve is None:
-                    curve = self._model.curve(variant.segment, modes=self._modes, duplicate=self._rules.duplicate)
-                    self._curves[variant.segment] = curve
-                found.append((curve, variant))
+            variants = self._model.variants(self._network, self._window(first, end), memory=self._rules.memory)
+            duplicate = self._rules.duplicate
+            found = [_Way(variant, self._model.floor(variant.segment, duplicate=duplicate)) for variant in variants]
             self._options[key] = found
         return found
 
-    def _bound_step(self, bound: Cycles, ready: Cycles, end: int, begin: int, first_fitting: int) -> None:
-        """Continue the table of lower bounds, in which windows that were not tried cost what their ends do."""
+    def _curve(self, way: _Way) -> Cycles:
+        """Return the curve of a way; segments alike are solved once."""
+        if way.curve is None:
+            segment = way.variant.segment
+            if segment not in self._curves:
+                self._curves[segment] = self._model.curve(segment, modes=self._modes, duplicate=self._rules.duplicate)
+            way.curve = self._curves[segment]
+        return way.curve
+
+    def _bound_row(self, bounds: _Bounds, begin: int, fitting: int, end: int) -> Cycles:
+        """Return lower bounds at a cut, in which segments that were not tried cost what their ends do."""
         row = np.full(self._modes, NEVER, dtype=np.int64)
         for first in range(end - 1, begin - 1, -1):
-            for curve, variant in self._ways(first, end):
-                np.minimum(row, curve + ready[first, 0] + variant.after_cycles, out=row)
-        if first_fitting < begin:
+            ready = self._switched(bounds.row(first))
+            for way in self._ways(first, end):
+                np.minimum(row, self._curve(way) + (ready + way.variant.after_cycles), out=row)
+        if fitting < begin:
             relaxed = self._model.relaxed(self._window(begin, end), modes=self._modes)
-            before = ready[first_fitting:begin, 0].min(axis=0)
+            before = self._switched(np.min([bounds.row(first) for first in range(fitting, begin)], axis=0))
             np.minimum(row, relaxed + before, out=row)
-        bound[end] = NEVER
-        bound[end, 0] = np.minimum(row, NEVER)
-        ready[end] = self._switched(bound[end])
+        found: Cycles = np.minimum(row, NEVER)
+        return found
 
-    def _trace(self, table: Cycles, ready: Cycles, starts: Sequence[int] | None, best: int) -> tuple[Choice, ...]:
-        """Return the segments that the best entry stands for."""
+    def choices(self) -> tuple[Choice, ...]:
+        """Return the segments of the best segmentation, after `run`."""
+        table = self._table
         end = self._network.pieces
-        state, mode = (int(index) for index in np.argwhere(table[end] == best)[0])
+        last = table.row(end)[0]
+        state, mode = (int(index) for index in np.argwhere(last == last.min())[0])
         choices: list[Choice] = []
+        lengths: list[int] = []
         while end > 0:
-            cost = int(table[end, state, mode])
-            choice = self._step_back(ready, end, state, mode, cost, starts)
+            choice = self._step_back(table, end, state, mode, lengths)
             choices.append(choice)
+            # Long networks repeat themselves, so the lengths of the segments just found are tried first.
+            length = choice.end - choice.first
+            lengths = [length, *(other for other in lengths if other != length)][:3]
             end, state = choice.first, choice.variant.enters
-            target = int(ready[end, state, mode])
-            mode = self._mode_before(table[end, state], mode, target)
+            row, ready = table.row(end)
+            mode = self._mode_before(row[state], mode, int(ready[state, mode]))
         return tuple(reversed(choices))
 
-    def _step_back(
-        self, ready: Cycles, end: int, state: int, mode: int, cost: int, starts: Sequence[int] | None
-    ) -> Choice:
-        begin, _ = self._first(end, starts, late=False)
-        for first in range(begin, end):
-            for curve, variant in self._ways(first, end):
-                if variant.leaves != state:
+    def _step_back(self, table: CostTable, end: int, state: int, mode: int, lengths: Sequence[int]) -> Choice:
+        """Return a segment that explains an entry."""
+        cost = int(table.row(end)[0][state, mode])
+        begin, _ = self._first(end, self._starts, late=False)
+        likely = [end - length for length in lengths if end - length >= begin]
+        for first in (*likely, *range(begin, end)):
+            ready = table.row(first)[1]
+            for way in self._ways(first, end):
+                variant = way.variant
+                before = int(ready[variant.enters, mode])
+                if variant.leaves != state or before + way.floor > cost:
                     continue
-                if int(curve[mode]) + int(ready[first, variant.enters, mode]) + variant.after_cycles == cost:
+                if int(self._curve(way)[mode]) + before + variant.after_cycles == cost:
                     return Choice(first, end, self._window(first, end), variant, mode)
         raise InternalError("the table of the segmentation does not explain its own entries")
 
     def _mode_before(self, row: Cycles, mode: int, target: int) -> int:
-        if self._modes == 1:
-            return 0
+        if int(row[mode]) == target:
+            return mode
         apart = self._steps - mode
         switching = np.where(apart > 0, apart * self._to_compute, -apart * self._to_memory)
         fits = np.flatnonzero(row + switching == target)
         # Of equal ones the nearest: it switches least.
         return int(fits[np.argmin(np.abs(fits - mode))])
+
+
+class _Bounds:
+    """Rows of lower bounds; up to where limits first told they are those of the table."""
+
+    def __init__(self, table: CostTable) -> None:
+        self._table = table
+        self.rows: dict[int, Cycles] = {}
+
+    def row(self, number: int) -> Cycles:
+        """Return the bounds at a cut, whether or not data stay over it."""
+        found = self.rows.get(number)
+        if found is None:
+            found = self.rows[number] = self._table.row(number)[0].min(axis=0)
+        return found
 
 
 def _keep_best(rows: Cycles) -> None:

@@ -9,13 +9,17 @@ so a smaller piece never forbids what a larger one allows, as far as the cuts co
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cimplan.dualmode.network import bytes_of
 from cimplan.hardware.schema import DualModeChip
 from cimplan.plan.dual_mode import Block, MatrixOperator, Readings
 
-LADDER: Final = tuple(sorted({factor << power for power in range(30) for factor in (1, 3)}))
+LADDER: Final = tuple(1 << power for power in range(30))
 """Sizes of pieces worth trying, in arrays. They do not depend on the chip: a chip with more arrays is offered all
 the sizes that a smaller one is, so more arrays never make a plan worse."""
 
@@ -105,6 +109,15 @@ class SplitOperator:
         # Whether every piece reads the whole moving operand.
         self.reads_whole = op.groups == 1 and self._row_pieces == 1
         self._sizes: dict[tuple[int, int, bool], PartSize] = {}
+
+    @cached_property
+    def piece_arrays(self) -> NDArray[np.int64]:
+        """Arrays of each piece."""
+        pattern = [self.size(piece, piece + 1).arrays for piece in range(min(self.period, self.pieces))]
+        arrays = np.resize(np.array(pattern, dtype=np.int64), self.pieces)
+        for piece in range(max(0, self.pieces - self.tail), self.pieces):
+            arrays[piece] = self.size(piece, piece + 1).arrays
+        return arrays
 
     def kind_of(self, first: int, end: int) -> tuple[int, int, bool]:
         """Return a key that is equal for ranges of pieces that are alike."""

@@ -104,6 +104,10 @@ class SegmentModel(Protocol):
         """Return the least T + T_write for 0 … `modes` - 1 arrays in memory mode."""
         ...
 
+    def floor(self, segment: Hashable, *, duplicate: bool) -> int:
+        """Return a lower bound of the curve that only grows when pieces are added."""
+        ...
+
     def relaxed(self, window: Window, *, modes: int) -> Cycles:
         """Return a lower bound of T + T_write of every window that ends with this one, for each number of arrays."""
         ...

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
+
+import numpy as np
 
 from cimplan.dualmode.split import PartSize, Shape, SplitOperator
 from cimplan.hardware.schema import DualModeChip
@@ -89,6 +92,19 @@ class PieceNetwork:
     def pieces(self) -> int:
         """Number of pieces."""
         return self.offsets[-1]
+
+    @cached_property
+    def operator_of(self) -> list[int]:
+        """The operator of each piece."""
+        counts = [split.pieces for split in self.splits]
+        found: list[int] = np.repeat(np.arange(len(counts)), counts).tolist()
+        return found
+
+    @cached_property
+    def arrays_before(self) -> list[int]:
+        """Arrays of all pieces before each piece, and at the end of all pieces."""
+        arrays = np.concatenate([split.piece_arrays for split in self.splits])
+        return [0, *np.cumsum(arrays).tolist()]
 
     def needed_after(self, operator: int, last: PartRange) -> bool:
         """Return whether an operator's result is needed after a window whose last range is `last`."""
