@@ -109,11 +109,12 @@ def write_report(result: Reproduction, folder: Path) -> list[Path]:
     written.append(folder / "results.json")
     shown: list[dict[str, str]] = []
     for name, figure in figures(result).items():
-        for suffix in (".svg", ".png"):
-            save(figure, folder / f"{name}{suffix}")
-            written.append(folder / f"{name}{suffix}")
+        drawing = svg_text(figure)
+        write_text(folder / f"{name}.svg", drawing)
+        save(figure, folder / f"{name}.png")
+        written += [folder / f"{name}.svg", folder / f"{name}.png"]
         title, caption = _CAPTIONS.get(name, ("Schedule", _SCHEDULE_CAPTION))
-        image = base64.b64encode(svg_text(figure).encode()).decode()
+        image = base64.b64encode(drawing.encode()).decode()
         shown.append({"name": name, "title": title, "caption": caption, "image": image})
     write_text(folder / PAGE, page(result, shown))
     return [folder / PAGE, *written]

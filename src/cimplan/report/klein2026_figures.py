@@ -123,7 +123,7 @@ def budget_curves(result: Reproduction) -> Figure:
         for host, colour in zip(result.hosts, colours * len(result.hosts), strict=False):
             steps = result.curves.get((host.key, model))
             if steps:
-                budget_curve(steps, ax=panel, label=_short(host), colour=colour, until=until)
+                budget_curve(steps, ax=panel, label=f"{_short(host)}, {host.origin}", colour=colour, until=until)
                 published = SPEEDUPS_50NS[host.published, model]
                 panel.plot(
                     list(published),
@@ -134,11 +134,19 @@ def budget_curves(result: Reproduction) -> Figure:
                     markeredgecolor="white",
                     label=f"published, {_published(host)}",
                 )
+        panel.set_yscale("log")
+        panel.set_ylim(0.95, 50)
+        panel.set_yticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])
+        panel.minorticks_off()
         panel.set_ylabel("speed-up")
         panel.set_title(TITLES[model], fontsize="medium")
-        panel.legend(frameon=False, fontsize="x-small")
+        legend = panel.get_legend()
+        if legend is not None:
+            legend.remove()
     for panel in panels[len(models) :]:
         panel.set_visible(False)
+    _legend_below(figure, panels[0], columns=2)
+    figure.suptitle(f"The optimum of every crossbar budget at {format_duration(FASTEST_NS)} per MVM", fontsize="large")
     return figure
 
 
@@ -262,10 +270,12 @@ def open_question_figure(result: Reproduction) -> Figure:
     return figure
 
 
-def _legend_below(figure: Figure, panel: Axes) -> None:
+def _legend_below(figure: Figure, panel: Axes, *, columns: int | None = None) -> None:
     """Put one legend for all panels under the figure."""
     handles, labels = panel.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize="small")
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=columns or len(labels), frameon=False, fontsize="small"
+    )
 
 
 def _short(host: ReproductionHost) -> str:

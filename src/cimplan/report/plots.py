@@ -128,7 +128,7 @@ def budget_curve(
     if published:
         axes.plot(list(published), list(published.values()), "D", color=VERMILION, markersize=6, label=PUBLISHED)
     axes.set_xlim(0, end)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.08 * max(*values, *(published or {}).values(), 0.0, axes.dataLim.ymax))
     axes.set_xlabel("crossbars")
     axes.set_ylabel(value)
     tidy(axes, grid="both")
