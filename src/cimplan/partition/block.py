@@ -15,7 +15,7 @@ from cimplan.cost.problem import HOST, Option
 from cimplan.partition.dominance import Labelled, undominated
 from cimplan.partition.structure import Network, members
 
-LABEL_LIMIT = 60_000
+LABEL_LIMIT = 20_000
 """Labels after which a block counts as too hard to enumerate."""
 
 Trail: TypeAlias = tuple[Any, int, int]

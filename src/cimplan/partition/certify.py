@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from cimplan.partition.fold import keeps_lead
+from cimplan.partition.structure import members
 from cimplan.partition.tables import Tables
 from cimplan.plan.certificate import Block, Certificate, FillerGroup, Front, Point
 
 
-def certify(tables: Tables, bound: int, budget: int) -> Certificate:
-    """Write down the spine, the fillers, and the trade-offs of every block."""
+def certify(tables: Tables, bound: int, budget: int, *, searched: int | None = None) -> Certificate:
+    """Write down the spine, the fillers, and the trade-offs of every block.
+
+    Parameters
+    ----------
+    tables : Tables
+        The enumerated blocks.
+    bound : int
+        The bound in ticks.
+    budget : int
+        Crossbars for which it holds.
+    searched : int, optional
+        The set of exact fillers of the search that closed the gap; None if the fold alone gives the bound.
+    """
     spine = tables.spine
     blocks = []
     for k, interior in enumerate(spine.interiors):
@@ -24,4 +37,12 @@ def certify(tables: Tables, bound: int, budget: int) -> Certificate:
     groups = tuple(
         FillerGroup(group.operators, tables.delayed and keeps_lead(tables.network, group)) for group in spine.groups
     )
-    return Certificate(bound, budget, spine.cuts, tuple(blocks), groups)
+    return Certificate(
+        bound,
+        budget,
+        spine.cuts,
+        tuple(blocks),
+        groups,
+        exhausted=searched is not None,
+        searched=tuple(members(searched or 0)),
+    )

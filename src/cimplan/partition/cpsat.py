@@ -38,6 +38,7 @@ def solve(
     progress: ProgressCallback | None = None,
     curve: bool = False,
     workers: int = 2,
+    lower_bound: int = 0,
 ) -> Solution:
     """Solve the plain model with CP-SAT.
 
@@ -57,6 +58,8 @@ def solve(
         Not supported by this method: ignored, the curve stays empty.
     workers : int
         Threads of the search.
+    lower_bound : int
+        A proven bound to start from, in ticks.
 
     Returns
     -------
@@ -76,7 +79,7 @@ def solve(
     if warm_start is not None:
         known = retimed(problem, warm_start.chosen, warm_start.start)
         incumbent = min(known, incumbent, key=lambda schedule: schedule.makespan(problem))
-    least = bounds.lower_bound(problem)
+    least = max(lower_bound, bounds.lower_bound(problem))
     most = incumbent.makespan(problem)
     if least == most:
         return _solution(problem, incumbent, least, began, {"stopped": "bound met before search"})

@@ -17,7 +17,7 @@ from cimplan.partition.block import TooWideError, Ways
 from cimplan.partition.fold import fold, fold_until
 from cimplan.partition.goal import EveryBudget
 from cimplan.partition.realise import decisions, descend, realise, searched
-from cimplan.partition.search import Search, SearchLimitError, exact_fillers, first_block
+from cimplan.partition.search import LABEL_LIMIT, Search, SearchLimitError, exact_fillers, first_block
 from cimplan.partition.spine import Spine
 from cimplan.partition.structure import Network
 from cimplan.partition.tables import Integers, Remaining, Tables, remaining, tabulate
@@ -25,6 +25,9 @@ from cimplan.plan.schedule import CurvePoint, Schedule, Solution
 
 LARGEST_CURVE = 4096
 """Crossbars up to which all budgets are looked at together."""
+
+_LABEL_LIMIT = 10 * LABEL_LIMIT
+"""Labels that a search for all budgets may take."""
 
 _FAR = np.int64(2**60)
 
@@ -111,7 +114,7 @@ class BudgetCurve:
             goal = EveryBudget(below)
             first = first_block(tables, exact)
             labels, _ = fold_until(tables, first, rest, goal)
-            found, _ = Search(tables, rest, goal, first, exact, deadline).run(labels)
+            found, _ = Search(tables, rest, goal, first, exact, limit=_LABEL_LIMIT, deadline=deadline).run(labels)
             for completion in found:
                 if completion.makespan < self.makespan[completion.crossbars]:
                     self.offer(realise(tables, *searched(tables, completion.trail)))

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from cimplan.cost.problem import Problem
 from cimplan.partition import bounds, cpsat
+from cimplan.partition.block import LABEL_LIMIT as BLOCK_LABELS
 from cimplan.partition.block import TooWideError, Ways
 from cimplan.partition.certify import certify
 from cimplan.partition.curve import LARGEST_CURVE, bisected_curve, budget_curve
@@ -24,8 +25,9 @@ from cimplan.partition.goal import OneBudget
 from cimplan.partition.infeasible import refuse_infeasible
 from cimplan.partition.progress import Progress, ProgressCallback
 from cimplan.partition.realise import decisions, descend, realise, searched
+from cimplan.partition.search import LABEL_LIMIT as SEARCH_LABELS
 from cimplan.partition.search import Search, SearchLimitError, exact_fillers, first_block
-from cimplan.partition.spine import Spine, find_spine
+from cimplan.partition.spine import IDEAL_LIMITS, Spine, find_spine
 from cimplan.partition.structure import Network
 from cimplan.partition.tables import Remaining, Tables, remaining, tabulate
 from cimplan.partition.timing import least_choices, list_schedule, retimed
@@ -33,6 +35,12 @@ from cimplan.plan.certificate import Certificate
 from cimplan.plan.schedule import CurvePoint, Schedule, Solution
 
 METHOD = "exact"
+
+_EFFORTS = (1, 10)
+"""How hard to try by blocks before each turn of the constraint model, in multiples of the label limits."""
+
+_PATIENCE_S = 10.0
+"""Seconds for the first turn of the constraint model: enough for small networks without structure."""
 
 _REALISED = 40
 """Ways through the blocks that are turned into schedules, best bound first."""
@@ -75,20 +83,20 @@ def solve(
         If no choice of options fits the budget.
     """
     refuse_infeasible(problem)
-    attempt = _Attempt(problem, progress)
+    attempt = _Attempt(problem, progress, time_limit_s)
     attempt.offer(list_schedule(problem, least_choices(problem)), "first schedule")
     if warm_start is not None:
         attempt.offer(retimed(problem, warm_start.chosen, warm_start.start), "warm start")
     attempt.raise_bound(bounds.lower_bound(problem), None, "elementary bounds")
-    deadline = None if time_limit_s is None else attempt.began + time_limit_s
     network = Network(problem)
     try:
-        if problem.host_cores == 1:
-            _decompose(attempt, network, deadline)
-        if not attempt.closed:
-            _search(attempt, time_limit_s, seed)
+        for effort in _EFFORTS:
+            if problem.host_cores == 1 and not (attempt.closed and attempt.certificate is not None):
+                _decompose(attempt, network, effort)
+            if not attempt.closed:
+                _search(attempt, seed, patience_s=None if effort == _EFFORTS[-1] else _PATIENCE_S)
         if curve:
-            attempt.curve = _curve(attempt, network, deadline)
+            attempt.curve = _curve(attempt, network)
     except KeyboardInterrupt:
         attempt.statistics["stopped"] = "interrupted"
     return attempt.solution()
@@ -100,6 +108,7 @@ class _Attempt:
 
     problem: Problem
     progress: ProgressCallback | None
+    time_limit_s: float | None
     began: float = field(default_factory=time.perf_counter)
     schedule: Schedule | None = None
     makespan: int = 2**62
@@ -121,6 +130,13 @@ class _Attempt:
     def elapsed(self) -> float:
         return time.perf_counter() - self.began
 
+    @property
+    def deadline(self) -> float | None:
+        return None if self.time_limit_s is None else self.began + self.time_limit_s
+
+    def left(self) -> float | None:
+        return None if self.deadline is None else max(0.0, self.deadline - time.perf_counter())
+
     def offer(self, schedule: Schedule, phase: str) -> None:
         """Take a schedule if it is better."""
         makespan = schedule.makespan(self.problem)
@@ -129,9 +145,13 @@ class _Attempt:
             self._report(phase)
 
     def raise_bound(self, bound: int, certificate: Certificate | None, phase: str) -> None:
-        """Take a bound if it is better."""
-        if bound > self.bound or (bound == self.bound and self.certificate is None):
-            self.bound, self.certificate = bound, certificate
+        """Take a bound if it is better; keep the certificate that proves most."""
+        if certificate is not None and (
+            self.certificate is None or certificate.lower_bound > self.certificate.lower_bound
+        ):
+            self.certificate = certificate
+        if bound > self.bound:
+            self.bound = bound
             self.statistics["proof"] = phase
             self._report(phase)
 
@@ -153,18 +173,23 @@ class _Attempt:
         )
 
 
-def _decompose(attempt: _Attempt, network: Network, deadline: float | None) -> None:
+def _decompose(attempt: _Attempt, network: Network, effort: int) -> None:
     """Bound the makespan by blocks, and try the choices that reach the bound."""
-    budget = attempt.problem.budget
-    spine = attempt.spine = find_spine(network)
-    attempt.statistics |= {"cuts": len(spine.cuts), "fillers": spine.fillers().bit_count()}
-    if spine.oversized:
-        return
-    for delayed in (False, True) if spine.groups else (False,):
+    for limit in IDEAL_LIMITS:
+        spine = find_spine(network, limit)
+        attempt.statistics |= {"cuts": len(spine.cuts), "fillers": spine.fillers().bit_count()}
         try:
-            tables = tabulate(network, spine, delayed=delayed, memory=attempt.memory)
+            _fold(attempt, network, spine, effort)
+            attempt.spine = spine
         except TooWideError:
-            return
+            continue
+        return
+
+
+def _fold(attempt: _Attempt, network: Network, spine: Spine, effort: int) -> None:
+    budget = attempt.problem.budget
+    for delayed in (False, True) if spine.groups else (False,):
+        tables = tabulate(network, spine, delayed=delayed, memory=attempt.memory, limit=effort * BLOCK_LABELS)
         rest = remaining(tables, budget)
         if not delayed:
             for heavy in (False, True):
@@ -178,50 +203,54 @@ def _decompose(attempt: _Attempt, network: Network, deadline: float | None) -> N
         attempt.raise_bound(bound, certify(tables, bound, budget), "blocks with leads" if delayed else "blocks")
         if attempt.closed:
             return
-    _close(attempt, tables, rest, deadline)
+    _close(attempt, tables, rest, effort)
 
 
-def _close(attempt: _Attempt, tables: Tables, rest: Remaining, deadline: float | None) -> None:
+def _close(attempt: _Attempt, tables: Tables, rest: Remaining, effort: int) -> None:
     """Search through the blocks with ever fewer pooled fillers until the bound meets the best schedule."""
     for exact in exact_fillers(tables):
         goal = OneBudget(attempt.problem.budget, attempt.makespan)
         first = first_block(tables, exact)
         labels, count = fold_until(tables, first, rest, goal)
+        limit = effort * SEARCH_LABELS
         try:
-            found, searched_labels = Search(tables, rest, goal, first, exact, deadline).run(labels)
+            found, more = Search(tables, rest, goal, first, exact, limit=limit, deadline=attempt.deadline).run(labels)
         except SearchLimitError:
             return
-        attempt.count("labels", count + searched_labels)
+        attempt.count("labels", count + more)
         bound = found[0].makespan if found else attempt.makespan
         if found:
             attempt.offer(realise(tables, *searched(tables, found[0].trail)), "search")
-        attempt.raise_bound(bound, attempt.certificate, "search")
+        certificate = certify(tables, bound, attempt.problem.budget, searched=exact)
+        attempt.raise_bound(bound, certificate, "search")
         if attempt.closed:
             return
 
 
-def _curve(attempt: _Attempt, network: Network, deadline: float | None) -> tuple[CurvePoint, ...]:
+def _curve(attempt: _Attempt, network: Network) -> tuple[CurvePoint, ...]:
     """Return the optimum of every budget."""
     problem = attempt.problem
     most = sum(max(option.crossbars for option in options) for options in problem.options)
-    spine = attempt.spine
-    if spine is not None and not spine.oversized and most <= LARGEST_CURVE:
+    if attempt.spine is not None and most <= LARGEST_CURVE:
         known = [list_schedule(problem, least_choices(problem))]
         if attempt.schedule is not None:
             known.append(attempt.schedule)
-        return budget_curve(network, spine, known, attempt.memory, deadline)
-
-    def solve_one(at: Problem) -> Solution:
-        left = None if deadline is None else max(0.0, deadline - time.perf_counter())
-        return solve(at, time_limit_s=left)
-
-    return bisected_curve(problem, solve_one)
+        return budget_curve(network, attempt.spine, known, attempt.memory, attempt.deadline)
+    return bisected_curve(problem, lambda at: solve(at, time_limit_s=attempt.left()))
 
 
-def _search(attempt: _Attempt, time_limit_s: float | None, seed: int) -> None:
-    """Close the gap with the plain constraint model."""
-    left = None if time_limit_s is None else max(0.0, time_limit_s - attempt.elapsed())
-    found = cpsat.solve(attempt.problem, time_limit_s=left, seed=seed, warm_start=attempt.schedule)
+def _search(attempt: _Attempt, seed: int, patience_s: float | None) -> None:
+    """Close the gap with the plain constraint model, as long as patience lasts."""
+    limits = [limit for limit in (attempt.left(), patience_s) if limit is not None]
+    found = cpsat.solve(
+        attempt.problem,
+        time_limit_s=min(limits, default=None),
+        seed=seed,
+        warm_start=attempt.schedule,
+        lower_bound=attempt.bound,
+    )
     if found.schedule is not None:
         attempt.offer(found.schedule, "constraint model")
-    attempt.raise_bound(found.lower_bound, attempt.certificate, "constraint model")
+    attempt.raise_bound(found.lower_bound, None, "constraint model")
+    if found.statistics.get("stopped") == "interrupted":
+        raise KeyboardInterrupt

@@ -27,7 +27,7 @@ from cimplan.partition.goal import Goal
 from cimplan.partition.structure import Network, as_set, members
 from cimplan.partition.tables import UNREACHABLE, Floor, Remaining, Tables, knapsack
 
-LABEL_LIMIT = 200_000
+LABEL_LIMIT = 40_000
 """Labels after which the search gives up."""
 
 Trail: TypeAlias = tuple[Any, int, int]
@@ -115,15 +115,25 @@ class Search:
         The block to begin with; all groups with exact fillers are released there or later.
     exact : int
         The set of exact fillers; holds with each all fillers of its group before it, and all that can run elsewhere.
+    limit : int
+        Labels after which to give up.
     deadline : float or None
         `time.perf_counter` at which to give up.
     """
 
     def __init__(
-        self, tables: Tables, rest: Remaining, goal: Goal, first: int, exact: int, deadline: float | None = None
+        self,
+        tables: Tables,
+        rest: Remaining,
+        goal: Goal,
+        first: int,
+        exact: int,
+        *,
+        limit: int = LABEL_LIMIT,
+        deadline: float | None = None,
     ) -> None:
         self.tables, self.rest, self.goal, self.first = tables, rest, goal, first
-        self.deadline = deadline
+        self.limit, self.deadline = limit, deadline
         self.network: Network = tables.network
         self.options = tables.network.problem.options
         self.block_of = {v: k for k in range(first, len(tables.blocks)) for v in tables.blocks[k].operators()}
@@ -264,7 +274,7 @@ class Search:
             for done, some in layer.items():
                 state = self._state(done)
                 count += len(some)
-                if count > LABEL_LIMIT or (self.deadline is not None and time.perf_counter() > self.deadline):
+                if count > self.limit or (self.deadline is not None and time.perf_counter() > self.deadline):
                     raise SearchLimitError
                 for v in state.available:
                     then = self._state(done | 1 << v)

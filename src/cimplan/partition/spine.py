@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from cimplan.partition.structure import Network, as_set, members
 
-IDEAL_LIMIT = 1200
-"""Order ideals up to which a block is enumerated."""
+IDEAL_LIMITS = (1200, 150, 20)
+"""Order ideals up to which a block is enumerated; if that takes too many labels, the next one is tried."""
 
 _FILLER_PRICE = 300
 """Order ideals that keeping a connected part in the spine may cost: fillers loosen the bound."""
@@ -71,7 +71,7 @@ class Spine:
         return as_set(v for group in self.groups for v in group.operators)
 
 
-def find_spine(network: Network, limit: int = IDEAL_LIMIT) -> Spine:
+def find_spine(network: Network, limit: int = IDEAL_LIMITS[0]) -> Spine:
     """Choose fillers so that the blocks of the rest can be enumerated, and keep in the spine what can stay.
 
     Parameters

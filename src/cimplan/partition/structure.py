@@ -56,7 +56,7 @@ class Network:
         for v in reversed(range(count)):
             for w, _ in self.after[v]:
                 self.descendants[v] |= self.descendants[w] | 1 << w
-        self._ideals: dict[int, int] = {}
+        self._ideals: dict[tuple[int, int], int] = {}
 
     def comparable(self, v: int) -> int:
         """Return the operators that come before or after `v`, and `v`."""
@@ -98,9 +98,9 @@ class Network:
 
         This is how many states a dynamic programme over the set has.
         """
-        if among not in self._ideals:
-            self._ideals[among] = self._count_ideals(among, most)
-        return self._ideals[among]
+        if (among, most) not in self._ideals:
+            self._ideals[among, most] = self._count_ideals(among, most)
+        return self._ideals[among, most]
 
     def _count_ideals(self, among: int, most: int) -> int:
         operators = list(members(among))

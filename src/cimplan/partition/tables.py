@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cimplan.cost.problem import HOST
-from cimplan.partition.block import Block, Ways, enumerate_ways
+from cimplan.partition.block import LABEL_LIMIT, Block, Ways, enumerate_ways
 from cimplan.partition.spine import Group, Spine
 from cimplan.partition.structure import Network
 
@@ -125,7 +125,9 @@ def _flushes(spine: Spine) -> frozenset[int]:
     return frozenset(found)
 
 
-def tabulate(network: Network, spine: Spine, *, delayed: bool, memory: dict[object, Ways] | None = None) -> Tables:
+def tabulate(
+    network: Network, spine: Spine, *, delayed: bool, memory: dict[object, Ways] | None = None, limit: int = LABEL_LIMIT
+) -> Tables:
     """Enumerate the blocks of a spine.
 
     Parameters
@@ -138,6 +140,8 @@ def tabulate(network: Network, spine: Spine, *, delayed: bool, memory: dict[obje
         Whether the leads of blocks are wanted.
     memory : dict, optional
         What blocks of known shapes can do; extended.
+    limit : int
+        Labels that a block may take.
 
     Raises
     ------
@@ -159,7 +163,7 @@ def tabulate(network: Network, spine: Spine, *, delayed: bool, memory: dict[obje
                 continue
             key = (shape, place, pending, lead)
             if key not in memory:
-                memory[key] = enumerate_ways(block, place, load=pending, lead=lead)
+                memory[key] = enumerate_ways(block, place, load=pending, lead=lead, limit=limit)
             at[place] = memory[key]
         blocks.append(block)
         if start is None:

@@ -99,9 +99,18 @@ t + I; late work lies after ready_j.
 A label may be dropped if another one with the same last option is not larger in crossbars, t, e, and in the ready
 times and works of delayed, pair by pair.
 
-If ``exhausted`` is false, the value must be at least ``lower_bound``. If it is true, the value may be smaller; the
-difference was closed by a search: no schedule of the whole problem without the dropped operators ends before
-``lower_bound``. The fold then serves as the pruning bound of the search that verifies it.
+Searching
+---------
+If ``exhausted`` is false, the value of the fold must be at least ``lower_bound``. If it is true, the value may be
+smaller, and a search closed the difference. It looked at schedules of the spine and of the ``searched`` operators
+(fillers, among them all that have more than one option or do not run on the host, and with each all fillers of its
+group that come before it), which are scheduled one by one: choices, dependencies among them (also over cuts),
+transfers, the host to themselves. The remaining fillers are a pool of host work that runs in pieces while the host
+is idle: work of such an operator is there from the finish of its last searched ancestor on (the one with the greatest
+index; plus, if that is not on the host, the least transfer from it to an operator that is not searched), or if it has
+none, from the finish of ``cuts[r-1]`` on, r being the release of its group. All pooled work is done before the end
+of a flushed block starts, or before the schedule ends. The claim: no such schedule within the budget ends before
+``lower_bound``. Any exhaustive search may verify it; the rest of the fold from a cut on is a bound to prune with.
 """
 
 from __future__ import annotations
@@ -205,6 +214,8 @@ class Certificate:
         Operators left out; sorted.
     exhausted : bool
         Whether the fold alone falls short of the bound and a search closed the difference.
+    searched : tuple of int
+        Fillers that this search scheduled one by one; sorted.
     """
 
     lower_bound: int
@@ -214,3 +225,4 @@ class Certificate:
     fillers: tuple[FillerGroup, ...] = ()
     dropped: tuple[int, ...] = ()
     exhausted: bool = False
+    searched: tuple[int, ...] = ()
