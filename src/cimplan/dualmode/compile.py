@@ -30,7 +30,7 @@ from cimplan.plan.dual_mode import (
 Progress = Callable[[str], None]
 
 FINE_SPLIT: Final = 8
-MOST_FINE_PIECES: Final = 150
+MOST_FINE_PIECES: Final = 100
 MOST_PIECES: Final = 200_000
 """Splits finer than `FINE_SPLIT` arrays, and those of more pieces than these, are tried only if asked for."""
 
@@ -83,6 +83,27 @@ def compile_graph(
     if options.method not in METHODS:
         raise InputError(f"there is no method {options.method!r}", fix=did_you_mean(options.method, METHODS))
     operators = matrix_operators(graph, chip, options.readings)
+    return compile_operators(
+        operators, chip, options, model=graph.name, hardware=hardware, started=started, progress=progress
+    )
+
+
+def compile_operators(
+    operators: tuple[MatrixOperator, ...],
+    chip: DualModeChip,
+    options: CompileOptions,
+    *,
+    model: str = "",
+    hardware: str = "",
+    started: float | None = None,
+    progress: Progress | None = None,
+) -> DualModePlan:
+    """Compile matrix operators, such as those of another plan, for a dual-mode chip.
+
+    Parameters, result, errors: as for `compile_graph`; `started` is the value of `time.monotonic` from which
+    compile time and time limit count.
+    """
+    started = monotonic() if started is None else started
     compiler = _Compiler(operators, chip, options, started, progress)
     best = compiler.best(options.method)
     baseline = best if options.method == BASELINE else compiler.best(BASELINE)
@@ -90,7 +111,7 @@ def compile_graph(
     segments = assemble(best.network, best.search.choices(), compiler.model, duplicate=duplicate)
     latency = sum(segment.total_cycles for segment in segments)
     return DualModePlan(
-        model=graph.name,
+        model=model,
         hardware=hardware,
         chip=chip,
         method=options.method,
@@ -106,6 +127,11 @@ def compile_graph(
         compile_s=monotonic() - started,
         statistics={"pieces": best.network.pieces, "distinct_segments": best.found.distinct},
     )
+
+
+def best_cycles(operators: tuple[MatrixOperator, ...], chip: DualModeChip, options: CompileOptions) -> int:
+    """Return the latency of the plan that `compile_operators` would make, without making it."""
+    return _Compiler(operators, chip, options, monotonic(), None).best(options.method).found.cycles
 
 
 def make_model(rates: Rates) -> SegmentModel:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from cimplan.errors import InputError
 from cimplan.files import read_json, write_json
 from cimplan.hardware.schema import DualModeChip
+from cimplan.plan.dual_mode_readings import Readings as Readings
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -29,52 +30,9 @@ SCHEMA_VERSION: Final = 1
 NETWORK: Final = -1
 """Stands for the network's inputs where an operator's index is expected."""
 
-CostModel = Literal["published", "resident"]
-DataMoved = Literal["inputs", "inputs_outputs", "inputs_outputs_weights"]
-ConvolutionInputs = Literal["raw", "im2col"]
-WeightWrites = Literal["free", "main_bandwidth", "array_cycles", "both"]
-MainBandwidth = Literal["each", "shared"]
-Duplication = Literal["whole", "linear"]
-GroupPacking = Literal["block_diagonal", "one_per_group"]
 DualModeStatus = Literal["optimal", "feasible"]
 ArrayRange = tuple[int, int]
 """Consecutive arrays: the first one's number and how many."""
-
-
-@dataclass(frozen=True, slots=True)
-class Readings:
-    """How the cost model reads what its source leaves open.
-
-    Attributes
-    ----------
-    cost_model : {"published", "resident"}
-        "published": memory arrays raise the bandwidth of all data an operator moves. "resident": they serve only
-        bytes that are in them.
-    data_moved : {"inputs", "inputs_outputs", "inputs_outputs_weights"}
-        What counts as bytes moved by an operator (B).
-    convolution_inputs : {"raw", "im2col"}
-        Whether a convolution moves each input once or once for every window it lies in.
-    weight_writes : {"free", "main_bandwidth", "array_cycles", "both"}
-        What the writing of weights costs: nothing, their bytes over the main bandwidth, `write_cycles` for each
-        array of an operator in series, or the larger of the last two.
-    main_bandwidth : {"each", "shared"}
-        Whether the main bandwidth serves each operator of a segment in full, or all of them together.
-    duplication : {"whole", "linear"}
-        Whether an operator takes more arrays in whole copies of its matrix, or one by one (optimistic).
-    group_packing : {"block_diagonal", "one_per_group"}
-        How the small matrices of grouped work are stored: several in one array on disjoint rows and columns, or each
-        in arrays of its own.
-    """
-
-    __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
-
-    cost_model: CostModel = "published"
-    data_moved: DataMoved = "inputs_outputs_weights"
-    convolution_inputs: ConvolutionInputs = "raw"
-    weight_writes: WeightWrites = "both"
-    main_bandwidth: MainBandwidth = "each"
-    duplication: Duplication = "whole"
-    group_packing: GroupPacking = "block_diagonal"
 
 
 @dataclass(frozen=True, slots=True)
