@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Literal
 
 LANGUAGE_VERSION = 1
@@ -53,8 +53,7 @@ class Indices:
         return sum(last - first + 1 for first, last in self.ranges)
 
     def __iter__(self) -> Iterator[int]:
-        for first, last in self.ranges:
-            yield from range(first, last + 1)
+        return chain.from_iterable(range(first, last + 1) for first, last in self.ranges)
 
     @property
     def largest(self) -> int:

@@ -61,11 +61,12 @@ class SymbolicChip:
         """Whether arrays exist and are all in compute (or memory) mode; reports what is wrong."""
         if not self.known(arrays, line):
             return False
+        if all(self.computes[first : last + 1].count(compute) == last + 1 - first for first, last in arrays.ranges):
+            return True
         wrong = [array for array in arrays if self.computes[array] is not compute]
-        if wrong:
-            found, needed = ("memory", "compute") if compute else ("compute", "memory")
-            self.report(line, "mode", f"array {_numbers(wrong)} is in {found} mode and is used in {needed} mode")
-        return not wrong
+        found, needed = ("memory", "compute") if compute else ("compute", "memory")
+        self.report(line, "mode", f"array {_numbers(wrong)} is in {found} mode and is used in {needed} mode")
+        return False
 
     def switch(self, statement: Switch) -> None:
         """Change the mode of arrays; what they held is gone."""
@@ -145,9 +146,12 @@ class SymbolicChip:
             start, stop = data.start + first, data.start + last
             held = self.contents[array]
             if not isinstance(held, Held):
-                held = Held(data.tensor, Ranges(), 0, line)
+                held = Held(data.tensor, Ranges.single(start, stop), stop - start, line)
                 self.contents[array] = held
-            elif held.tensor != data.tensor:
+            elif held.tensor == data.tensor:
+                held.ranges.add(start, stop)
+                held.size_bytes = sum(end - begin for begin, end in held.ranges)
+            else:
                 self.report(
                     line,
                     "role",
@@ -155,8 +159,6 @@ class SymbolicChip:
                     held.line,
                 )
                 return
-            held.ranges.add(start, stop)
-            held.size_bytes = sum(end - begin for begin, end in held.ranges)
             if held.size_bytes > self.chip.array_bytes:
                 self.report(
                     line,
