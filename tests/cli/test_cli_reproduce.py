@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from reference_profiles import unpack
@@ -87,3 +89,15 @@ def test_a_file_as_output_folder_is_refused(cimplan, board, tmp_path):
     assert run.code == 2
     assert "output folder" in run.err
     assert (tmp_path / "out").read_text() == "kept"
+
+
+def test_numbers_need_no_plotting_package_and_files_say_which(cimplan, board, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    arguments = ("reproduce", "klein2026", "--host", board / "resnet18.json", "--only", "figure3")
+    assert cimplan(*arguments, "--json").code == 0
+    run = cimplan(*arguments)
+    assert run.code == 2
+    assert "matplotlib" in run.err
+    assert "cimplan[explore]" in run.err
+    assert not (tmp_path / "klein2026").exists()

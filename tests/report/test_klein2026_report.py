@@ -14,14 +14,16 @@ from xml.etree import ElementTree
 import pytest
 
 from cimplan.errors import InputError
+from cimplan.explore.klein2026 import reproduce
 from cimplan.explore.published import BUDGETS, LATENCIES_NS, SPEEDUPS_50NS, TABLE_ONE
+from cimplan.explore.reproduction_hosts import find_hosts
 from cimplan.report import klein2026
 from cimplan.report.klein2026 import PAGE, prepare_folder, write_report
 from cimplan.report.klein2026_figures import figure3, figure4, figure5_operators, figures
 from cimplan.report.klein2026_tables import csv_tables, published_operators, table_one, to_json
 from cimplan.report.klein2026_text import differences, how_made
 from cimplan.report.pages import listed
-from reference_profiles import MODELS, reproduction
+from reference_profiles import MODELS, reproduction, unpack
 
 
 @pytest.fixture(scope="module")
@@ -228,3 +230,33 @@ def test_a_failing_figure_leaves_no_half_file(monkeypatch, result, tmp_path):
     assert not list(tmp_path.glob(".*"))
     assert not (tmp_path / PAGE).exists()
     assert json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+
+
+def test_hosts_with_different_networks_share_a_page(tmp_path):
+    """One host of each bus; one of them has a profile of a single network."""
+    folders = []
+    for name, models, architecture in (
+        ("board", ("resnet18", "mobilenet_v2"), "aarch64"),
+        ("desk", ("resnet18",), "x86_64"),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        for model in models:
+            path = unpack(folder, model) / f"{model}.json"
+            value = json.loads(path.read_text(encoding="utf-8"))
+            value["machine"]["architecture"] = architecture
+            path.write_text(json.dumps(value), encoding="utf-8")
+        folders.append(str(folder))
+    result = reproduce(find_hosts(folders, MODELS))
+    out = tmp_path / "out"
+    prepare_folder(out)
+    write_report(result, out)
+    text = (out / PAGE).read_text(encoding="utf-8")
+    assert "board" in text
+    assert "desk" in text
+    assert "–" in text
+    found = {(row["host"], row["model"]): row["published_speedup"] for row in rows_of(out / "figure4.csv")}
+    assert set(found) == {("board", "resnet18"), ("board", "mobilenet_v2"), ("desk", "resnet18")}
+    printed = {(row["host"], row["crossbars"]): row["published_speedup"] for row in rows_of(out / "figure3.csv")}
+    assert (printed["board", "25"], printed["desk", "200"]) == ("2.7", "1.0")
+    assert not (out / "figure5.csv").exists()
