@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +78,15 @@ def cimplan(*arguments: object, code: int = 0, **environment: str) -> subprocess
     assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
     return done
+
+
+def finished(file: Path) -> int:
+    """Points in a store that another process may be writing to."""
+    if not file.exists():
+        return 0
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=10)) as connection:
+        try:
+            return int(connection.execute("select count(*) from cimplan_points").fetchone()[0])
+        except sqlite3.OperationalError as error:
+            assert "no such table" in str(error)
+            return 0

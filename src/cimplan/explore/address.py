@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from cimplan.errors import InputError
 
 _FIX = "Write sqlite:///results.db or postgresql://user@host/database"
-_CONNECT_TIMEOUT_S = 15
+_TIMEOUT_S = 60  # for an answer of the server
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,9 @@ class Address:
         if url.drivername not in ("sqlite", "postgresql+pg8000"):
             raise InputError("the store is of an unknown kind", where=shown, fix=_FIX)
         if url.drivername != "sqlite":
-            if url.password is None and os.environ.get("PGPASSWORD"):
-                url = url.set(password=os.environ["PGPASSWORD"])
+            if url.password is None:
+                # None would not do: the driver takes it for bytes where the server asks for a password.
+                url = url.set(password=os.environ.get("PGPASSWORD", ""))
             if not url.username:
                 raise InputError("the store needs a user", where=shown, fix=_FIX)
             return cls(url, shown, None)
@@ -82,7 +83,9 @@ class Address:
             return sa.create_engine(self.url)
         try:
             # A server that was restarted between two tasks is no reason to stop.
-            return sa.create_engine(self.url, pool_pre_ping=True, connect_args={"timeout": None})
+            return sa.create_engine(
+                self.url, pool_pre_ping=True, connect_args={"timeout": _TIMEOUT_S, "password": self.url.password}
+            )
         except ImportError as error:
             raise InputError(
                 "PostgreSQL needs the extra explore", where=self.shown, fix="pip install 'cimplan[explore]'"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -208,7 +209,12 @@ def _by_curve(task: Task, network: Problem, costed: CostedNetwork) -> list[Point
         best = reached[-1]
         status = "optimal" if best.makespan == best.lower_bound else "feasible"
         result = _result(problem, task, budget, best.makespan, best.lower_bound, best.crossbars, host_only)
-        results.append((key, status, {"status": status, **result}))
+        point: PointResult = (key, status, {"status": status, **result})
+        if status != "optimal":
+            # What the run for all leaves open, a run for this budget may close.
+            alone = _by_solve(task, network, costed, budget, key)
+            point = alone if alone[2].get("makespan_ns", math.inf) <= result["makespan_ns"] else point
+        results.append(point)
     return results
 
 

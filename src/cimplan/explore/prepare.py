@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
+from importlib.metadata import version
 from typing import Any
 
 from cimplan.errors import InputError, did_you_mean
@@ -68,8 +70,6 @@ class Preparation:
             "profiles": [[*name, key] for name, (_, key) in self._profiles.items()],
         }
         if self._space.search.kind in ("nsga2", "tpe"):
-            from importlib.metadata import version
-
             # Another version may walk another way.
             inputs["optuna"] = version("optuna")
         return hash_of(inputs)
@@ -219,27 +219,31 @@ def _packed_profile(loaded: LoadedSpace, store: Store, model: str, host: str) ->
         profile = load_profile(path)
         profile.require_model(found.path, str(path))
         return pack_profile(profile)
-    if host != MEASURED:
-        return pack_profile(partitioning.estimate(found, host))
     # A measurement is never the same twice, so a resumed sweep takes the one it began with. The key says of which
-    # machine it is, because a store may be shared.
+    # machine it is, because a store may be shared. An estimate is kept to save the time.
     threads = loaded.space.threads
-    key = hash_of(["measured", sha256_of(found.path), found.name, _machine(threads)])
+    source = _machine(threads) if host == MEASURED else {"estimate": host, **_runtime()}
+    key = hash_of([sha256_of(found.path), found.name, source])
     stored = store.profile(key)
-    return stored or store.add_profile(key, pack_profile(partitioning.profile(found, threads=threads)))
+    if stored is None:
+        fresh = partitioning.profile(found, threads=threads) if host == MEASURED else partitioning.estimate(found, host)
+        stored = store.add_profile(key, pack_profile(fresh))
+    return stored
 
 
 def _machine(threads: int) -> dict[str, Any]:
-    """Return what tells two measuring machines apart: processor, runtime, threads."""
-    import platform
-
+    """Return what tells two measuring machines apart: processor, system, threads, runtime."""
     from cimplan.cost.host import cpu_name
-    from cimplan.cost.profile import package_version
 
     return {
         "cpu": cpu_name(),
         "architecture": platform.machine(),
         "system": platform.system(),
         "threads": threads,
-        "onnxruntime": package_version("onnxruntime"),
+        **_runtime(),
     }
+
+
+def _runtime() -> dict[str, str]:
+    """Return the versions that decide what graph is profiled, and how."""
+    return {name: version(name) for name in ("onnxruntime", "cimplan")}
