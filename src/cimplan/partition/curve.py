@@ -15,7 +15,7 @@ import numpy as np
 from cimplan.cost.problem import Problem
 from cimplan.partition.block import TooWideError, Ways
 from cimplan.partition.fold import fold, fold_until
-from cimplan.partition.goal import EveryBudget
+from cimplan.partition.goal import EveryBudget, OutOfTimeError
 from cimplan.partition.realise import decisions, descend, realise, searched
 from cimplan.partition.search import LABEL_LIMIT, Search, SearchLimitError, exact_fillers, first_block
 from cimplan.partition.spine import Spine
@@ -88,7 +88,7 @@ class BudgetCurve:
 
         Raises
         ------
-        TooWideError, SearchLimitError
+        TooWideError, SearchLimitError, OutOfTimeError
             If a step takes too long; what is known by then stays.
         """
         for delayed in (False, True) if self.spine.groups else (False,):
@@ -99,7 +99,7 @@ class BudgetCurve:
                     if budget == self.least or rest.path[0][-1].at(budget) < rest.path[0][-1].at(budget - 1):
                         self.offer(descend(tables, rest, budget, heavy=False))
             below = self.makespan.copy()
-            labels, _ = fold(tables, rest, EveryBudget(below))
+            labels, _ = fold(tables, rest, EveryBudget(below, deadline))
             for label in labels:
                 if label.busy < self.makespan[label.crossbars]:
                     self.offer(realise(tables, *decisions(tables, label)))
@@ -111,10 +111,10 @@ class BudgetCurve:
     def _close(self, tables: Tables, rest: Remaining, deadline: float | None) -> None:
         for exact in exact_fillers(tables):
             below = np.where(self.bound >= self.makespan, 0, self.makespan)
-            goal = EveryBudget(below)
+            goal = EveryBudget(below, deadline)
             first = first_block(tables, exact)
             labels, _ = fold_until(tables, first, rest, goal)
-            found, _ = Search(tables, rest, goal, first, exact, limit=_LABEL_LIMIT, deadline=deadline).run(labels)
+            found, _ = Search(tables, rest, goal, first, exact, limit=_LABEL_LIMIT).run(labels)
             for completion in found:
                 if completion.makespan < self.makespan[completion.crossbars]:
                     self.offer(realise(tables, *searched(tables, completion.trail)))
@@ -144,7 +144,7 @@ def budget_curve(
     curve = BudgetCurve(network, spine)
     for schedule in known:
         curve.offer(schedule)
-    with suppress(TooWideError, SearchLimitError):
+    with suppress(TooWideError, SearchLimitError, OutOfTimeError):
         curve.run(memory, deadline)
     return curve.points()
 

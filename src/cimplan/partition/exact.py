@@ -21,7 +21,7 @@ from cimplan.partition.block import TooWideError, Ways
 from cimplan.partition.certify import certify
 from cimplan.partition.curve import LARGEST_CURVE, bisected_curve, budget_curve
 from cimplan.partition.fold import fold, fold_until
-from cimplan.partition.goal import OneBudget
+from cimplan.partition.goal import OneBudget, OutOfTimeError, watch
 from cimplan.partition.infeasible import refuse_infeasible
 from cimplan.partition.progress import Progress, ProgressCallback
 from cimplan.partition.realise import decisions, descend, realise, searched
@@ -91,12 +91,14 @@ def solve(
     network = Network(problem)
     try:
         for effort in _EFFORTS:
-            if problem.host_cores == 1 and not (attempt.closed and attempt.certificate is not None):
+            if problem.host_cores == 1 and (effort == _EFFORTS[0] or not attempt.closed):
                 _decompose(attempt, network, effort)
             if not attempt.closed:
                 _search(attempt, seed, patience_s=None if effort == _EFFORTS[-1] else _PATIENCE_S)
         if curve:
             attempt.curve = _curve(attempt, network)
+    except OutOfTimeError:
+        attempt.statistics["stopped"] = "time limit"
     except KeyboardInterrupt:
         attempt.statistics["stopped"] = "interrupted"
     return attempt.solution()
@@ -176,6 +178,7 @@ class _Attempt:
 def _decompose(attempt: _Attempt, network: Network, effort: int) -> None:
     """Bound the makespan by blocks, and try the choices that reach the bound."""
     for limit in IDEAL_LIMITS:
+        watch(attempt.deadline)
         spine = find_spine(network, limit)
         attempt.statistics |= {"cuts": len(spine.cuts), "fillers": spine.fillers().bit_count()}
         try:
@@ -191,10 +194,11 @@ def _fold(attempt: _Attempt, network: Network, spine: Spine, effort: int) -> Non
     for delayed in (False, True) if spine.groups else (False,):
         tables = tabulate(network, spine, delayed=delayed, memory=attempt.memory, limit=effort * BLOCK_LABELS)
         rest = remaining(tables, budget)
+        watch(attempt.deadline)
         if not delayed:
             for heavy in (False, True):
                 attempt.offer(descend(tables, rest, budget, heavy=heavy), "blocks")
-        labels, count = fold(tables, rest, OneBudget(budget, attempt.makespan))
+        labels, count = fold(tables, rest, OneBudget(budget, attempt.makespan, attempt.deadline))
         attempt.count("labels", count)
         bound = min([attempt.makespan, *(label.busy for label in labels)])
         for label in labels[:_REALISED]:
@@ -209,12 +213,12 @@ def _fold(attempt: _Attempt, network: Network, spine: Spine, effort: int) -> Non
 def _close(attempt: _Attempt, tables: Tables, rest: Remaining, effort: int) -> None:
     """Search through the blocks with ever fewer pooled fillers until the bound meets the best schedule."""
     for exact in exact_fillers(tables):
-        goal = OneBudget(attempt.problem.budget, attempt.makespan)
+        goal = OneBudget(attempt.problem.budget, attempt.makespan, attempt.deadline)
         first = first_block(tables, exact)
         labels, count = fold_until(tables, first, rest, goal)
         limit = effort * SEARCH_LABELS
         try:
-            found, more = Search(tables, rest, goal, first, exact, limit=limit, deadline=attempt.deadline).run(labels)
+            found, more = Search(tables, rest, goal, first, exact, limit=limit).run(labels)
         except SearchLimitError:
             return
         attempt.count("labels", count + more)

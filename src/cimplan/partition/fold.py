@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from cimplan.cost.problem import HOST
 from cimplan.partition.block import Way
-from cimplan.partition.goal import Goal
+from cimplan.partition.goal import Goal, watch
 from cimplan.partition.spine import Group
 from cimplan.partition.structure import Network
 from cimplan.partition.tables import Remaining, Tables, group_trade_offs, knapsack
@@ -79,6 +79,7 @@ def fold_until(tables: Tables, stop: int, rest: Remaining, goal: Goal) -> tuple[
     states: dict[int, list[Label]] = {-1: [Label(0, 0, 0, (), None)]}
     count = 0
     for k in range(stop):
+        watch(goal.deadline)
         end, flush = tables.spine.end(k), tables.flushes(k)
         states = {q: _release(tables, k, q, labels, goal.budget) for q, labels in states.items()}
         grown: dict[int, list[Label]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Protocol, TypeAlias
 
@@ -13,6 +14,22 @@ Bounds: TypeAlias = Iterable[tuple[int, Floor | None]]
 """Pairs of ticks so far and what remains from there, None for nothing: the makespan is at least each sum."""
 
 
+class OutOfTimeError(Exception):
+    """The time limit has passed; caught inside the exact method."""
+
+
+def watch(deadline: float | None) -> None:
+    """Raise if a `time.perf_counter` has passed.
+
+    Raises
+    ------
+    OutOfTimeError
+        If so.
+    """
+    if deadline is not None and time.perf_counter() > deadline:
+        raise OutOfTimeError
+
+
 class Goal(Protocol):
     """What to look for.
 
@@ -20,9 +37,12 @@ class Goal(Protocol):
     ----------
     budget : int
         Crossbars that no schedule may exceed.
+    deadline : float or None
+        `time.perf_counter` at which to give up.
     """
 
     budget: int
+    deadline: float | None
 
     def worthwhile(self, used: int, bounds: Bounds) -> bool:
         """Return whether a partial schedule that uses so many crossbars may lead to something better."""
@@ -31,8 +51,8 @@ class Goal(Protocol):
 class OneBudget:
     """Schedules within a budget that end before a known one."""
 
-    def __init__(self, budget: int, below: int) -> None:
-        self.budget = budget
+    def __init__(self, budget: int, below: int, deadline: float | None = None) -> None:
+        self.budget, self.deadline = budget, deadline
         self.below = below
 
     def worthwhile(self, used: int, bounds: Bounds) -> bool:
@@ -52,8 +72,8 @@ class EveryBudget:
         The best known makespan for 0, 1, 2, … crossbars; never rising.
     """
 
-    def __init__(self, below: Integers) -> None:
-        self.budget = len(below) - 1
+    def __init__(self, below: Integers, deadline: float | None = None) -> None:
+        self.budget, self.deadline = len(below) - 1, deadline
         self.below = below
         self._most: dict[tuple[Floor | None, int], int] = {}
         self._likely: dict[int, int] = {}

@@ -12,7 +12,6 @@ result is a lower bound, the better the fewer fillers are pooled.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -23,7 +22,7 @@ from cimplan.cost.problem import HOST
 from cimplan.partition.block import Key, occupancy
 from cimplan.partition.dominance import Labelled, undominated
 from cimplan.partition.fold import Label
-from cimplan.partition.goal import Goal
+from cimplan.partition.goal import Goal, watch
 from cimplan.partition.structure import Network, as_set, members
 from cimplan.partition.tables import UNREACHABLE, Floor, Remaining, Tables, knapsack
 
@@ -37,7 +36,7 @@ _CROSSBARS, _FREE, _BUSY, _END, _SLOTS = range(5)
 
 
 class SearchLimitError(Exception):
-    """The search needs too many labels or too much time; caught inside the exact method."""
+    """The search needs too many labels; caught inside the exact method."""
 
 
 class Completion(NamedTuple):
@@ -117,23 +116,13 @@ class Search:
         The set of exact fillers; holds with each all fillers of its group before it, and all that can run elsewhere.
     limit : int
         Labels after which to give up.
-    deadline : float or None
-        `time.perf_counter` at which to give up.
     """
 
     def __init__(
-        self,
-        tables: Tables,
-        rest: Remaining,
-        goal: Goal,
-        first: int,
-        exact: int,
-        *,
-        limit: int = LABEL_LIMIT,
-        deadline: float | None = None,
+        self, tables: Tables, rest: Remaining, goal: Goal, first: int, exact: int, *, limit: int = LABEL_LIMIT
     ) -> None:
         self.tables, self.rest, self.goal, self.first = tables, rest, goal, first
-        self.limit, self.deadline = limit, deadline
+        self.limit = limit
         self.network: Network = tables.network
         self.options = tables.network.problem.options
         self.block_of = {v: k for k in range(first, len(tables.blocks)) for v in tables.blocks[k].operators()}
@@ -264,7 +253,7 @@ class Search:
 
         Raises
         ------
-        SearchLimitError
+        SearchLimitError, OutOfTimeError
             If the search takes too long.
         """
         layer = {0: self._begin(labels)}
@@ -274,7 +263,8 @@ class Search:
             for done, some in layer.items():
                 state = self._state(done)
                 count += len(some)
-                if count > self.limit or (self.deadline is not None and time.perf_counter() > self.deadline):
+                watch(self.goal.deadline)
+                if count > self.limit:
                     raise SearchLimitError
                 for v in state.available:
                     then = self._state(done | 1 << v)
