@@ -30,7 +30,7 @@ from cimplan.plan.schedule import CurvePoint, Schedule, Solution
 from cimplan.plan.structure import host_only_makespan, regions
 
 PROOF_NODES: Final = 20_000
-"""Effort of verifying a certificate when a plan is made: seconds at most."""
+"""Effort of verifying the tables of a certificate when a plan is made: seconds at most."""
 
 
 @dataclass(frozen=True)

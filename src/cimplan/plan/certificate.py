@@ -111,6 +111,8 @@ index; plus, if that is not on the host, the least transfer from it to an operat
 none, from the finish of ``cuts[r-1]`` on, r being the release of its group. All pooled work is done before the end
 of a flushed block starts, or before the schedule ends. The claim: no such schedule within the budget ends before
 ``lower_bound``. Any exhaustive search may verify it; the rest of the fold from a cut on is a bound to prune with.
+A search that schedules more operators one by one may verify the bound as well: it looks at fewer schedules that only
+the relaxation allows.
 """
 
 from __future__ import annotations

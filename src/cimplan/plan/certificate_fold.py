@@ -47,6 +47,20 @@ def fold(parts: Parts, effort: Effort) -> int | None:
     OutOfEffortError
         If the filler groups have too many choices.
     """
+    labels = labels_before(parts, len(parts.certificate.blocks), effort)
+    return min((label.host_free for some in labels.values() for label in some), default=None)
+
+
+def labels_before(parts: Parts, stop: int, effort: Effort) -> dict[int, list[Label]]:
+    """Return, per option of the cut before block `stop`, the labels that may end below the claimed lower bound.
+
+    The fillers that this block releases have not been released yet.
+
+    Raises
+    ------
+    OutOfEffortError
+        If the filler groups have too many choices.
+    """
     certificate = parts.certificate
     claimed, budget = certificate.lower_bound, certificate.budget
     tables = [parts.points(number) for number in range(len(certificate.blocks))]
@@ -65,7 +79,7 @@ def fold(parts: Parts, effort: Effort) -> int | None:
     first = Label(dropped, 0, 0)
     labels: dict[int, list[Label]] = {} if hopeless(0, -1, first) else {-1: [first]}
     pending: list[Group] = []
-    for number, table in enumerate(tables):
+    for number, table in enumerate(tables[:stop]):
         for group in parts.groups:
             if group.released == number:
                 pending.append(group)
@@ -87,7 +101,7 @@ def fold(parts: Parts, effort: Effort) -> int | None:
         labels = {option: undominated(some) for option, some in extended.items()}
         if flushed:
             pending = []
-    return min((label.host_free for some in labels.values() for label in some), default=None)
+    return labels
 
 
 def _release(

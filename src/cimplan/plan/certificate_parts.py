@@ -97,6 +97,10 @@ class Parts:
         """Tell whether a path leads from u to v."""
         return bool(self._after[u] >> v & 1)
 
+    def before(self, v: int) -> int:
+        """Return the operators from which a path leads to v, as bits."""
+        return self._before[v]
+
     def name(self, v: int) -> str:
         """Return an operator's name for a message."""
         return repr(self.problem.names[v])

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from naive_certificate import naive_certificate
+from oracle import optimum, random_problem
+
+from cimplan.cost.problem import CIM, HOST, Dependency, Option, Problem
+from cimplan.plan.block_search import Effort, OutOfEffortError
+from cimplan.plan.certificate import Block, Certificate, FillerGroup
+from cimplan.plan.certificate_check import verify_certificate
+from cimplan.plan.certificate_fold import labels_before
+from cimplan.plan.certificate_parts import Parts
+from cimplan.plan.certificate_search import Position, ends_early, undominated
+from cimplan.plan.certificate_suffix import NEVER, Steps
+
+
+def cases(seed: int, count: int, most: int = 7) -> list[tuple[Problem, int, Certificate]]:
+    """Return problems, their optima, and certificates that claim more than that."""
+    rng = random.Random(seed)
+    found = []
+    while len(found) < count:
+        problem = random_problem(rng, operators=rng.randint(1, most))
+        best = optimum(problem)
+        if best is not None:
+            found.append((problem, best, naive_certificate(problem, rng, best + 1, exhausted=True)))
+    return found
+
+
+def test_the_optimum_is_verified_and_one_tick_more_is_refuted() -> None:
+    closed = 0
+    for problem, best, certificate in cases(5, 300):
+        above = verify_certificate(problem, certificate)
+        at = verify_certificate(problem, replace(certificate, lower_bound=best))
+        assert above.bound <= best
+        assert at.verdict != "refuted"
+        if certificate.dropped:  # then no schedule is at hand to refute the claim with
+            assert above.verdict == "incomplete"
+        else:
+            assert above.verdict == "refuted"
+            assert f"a schedule ends after {best} ticks" in above.notes[0]
+            assert at.verified
+        closed += at.verified and "a search" in at.notes[-1]
+    assert closed > 40, "the fold alone would have proven almost everything"
+
+
+def test_wherever_the_search_begins_it_finds_an_end_no_later_than_the_optimum() -> None:
+    proven = 0
+    for problem, best, certificate in cases(6, 150):
+        for first in range(len(certificate.blocks)):
+            parts = Parts(problem, certificate)
+            effort = Effort(10_000)
+            end = ends_early(parts, first, labels_before(parts, first, effort), effort)
+            assert end is not None
+            assert end <= best
+            lower = Parts(problem, replace(certificate, lower_bound=end))
+            assert ends_early(lower, first, labels_before(lower, first, effort), effort) is None
+            proven += first > 0 and end == best
+    assert proven > 100, "searches that begin late would prove nothing"
+
+
+def host(duration: int) -> tuple[Option, ...]:
+    return (Option(HOST, duration),)
+
+
+def head(budget: int = 4) -> tuple[Problem, Certificate]:
+    """A chain of host and crossbar work, and beside it a head in two pieces that do not fit the host's pauses.
+
+    start -> conv (7) -> mid -> conv (7) -> last, and start -> left (5) -> right (5) -> last: each pause of 7 takes one
+    piece of the head. With pieces of 8 and 2 the fold still fills both pauses without loss, a schedule cannot.
+    """
+    names = ("start", "conv1", "left", "mid", "conv2", "right", "last")
+    cim = (Option(CIM, 7, 1),)
+    options = (host(1), cim, host(8), host(1), cim, host(2), host(1))
+    edges = ((0, 1), (0, 2), (1, 3), (2, 5), (3, 4), (4, 6), (5, 6))
+    problem = Problem(names, options, tuple(Dependency(u, v, 0) for u, v in edges), budget)
+    certificate = Certificate(
+        0, budget, (0, 1, 3, 4, 6), (Block("chain"),) * 6, (FillerGroup((2, 5), False),), exhausted=True
+    )
+    return problem, certificate
+
+
+def test_work_in_one_piece_that_fits_no_pause_costs_time() -> None:
+    problem, certificate = head()
+    assert optimum(problem) == 18
+    fold_only = verify_certificate(problem, replace(certificate, lower_bound=18), search_nodes=0)
+    assert (fold_only.verdict, fold_only.bound) == ("incomplete", 17)
+    report = verify_certificate(problem, replace(certificate, lower_bound=18))
+    assert report.verified
+    assert report.notes[-2:] == ("folding gives 17", "a search from block 1 on gives at least 18")
+    assert verify_certificate(problem, replace(certificate, lower_bound=19)).verdict == "refuted"
+    assert verify_certificate(problem, replace(certificate, lower_bound=18, exhausted=False)).verdict == "refuted"
+
+
+def test_too_few_nodes_prove_nothing() -> None:
+    problem, certificate = head()
+    certificate = replace(certificate, lower_bound=18)
+    nodes = verify_certificate(problem, certificate).nodes
+    assert verify_certificate(problem, certificate, search_nodes=nodes).verified
+    report = verify_certificate(problem, certificate, search_nodes=nodes - 1)
+    assert (report.verdict, report.bound) == ("incomplete", 17)
+    assert "more nodes" in report.notes[-1]
+    parts = Parts(problem, certificate)
+    with pytest.raises(OutOfEffortError):
+        ends_early(parts, 1, labels_before(parts, 1, Effort(100)), Effort(3))
+
+
+def test_a_long_chain_beside_the_host_needs_no_recursion() -> None:
+    count = 1200
+    problem = Problem(
+        tuple(f"op{v}" for v in range(count)),
+        tuple((Option(CIM, 2, 0),) for _ in range(count)),
+        tuple(Dependency(v, v + 1, 5) for v in range(count - 1)),
+        0,
+    )
+    certificate = Certificate(2 * count, 0, (), (Block("chain"),), (FillerGroup(tuple(range(count)), False),), (), True)
+    assert verify_certificate(problem, certificate).verified
+    assert verify_certificate(problem, replace(certificate, lower_bound=2 * count + 1)).verdict == "refuted"
+
+
+def test_undominated_positions_are_those_nothing_beats() -> None:
+    rng = random.Random(7)
+    for _ in range(50):
+        positions = [
+            Position(*(rng.randint(0, 2) for _ in range(4)), tuple(rng.randint(0, 2) for _ in range(2)))
+            for _ in range(rng.randint(1, 20))
+        ]
+
+        def beats(a: Position, b: Position) -> bool:
+            return a != b and all(x <= y for x, y in zip((*a[:4], *a.ready), (*b[:4], *b.ready), strict=True))
+
+        wanted = {b for b in positions if not any(beats(a, b) for a in positions)}
+        kept = undominated(positions)
+        assert set(kept) == wanted
+        assert len(kept) == len(wanted)
+
+
+def test_steps_are_the_least_of_what_fits() -> None:
+    rng = random.Random(8)
+    for _ in range(100):
+        one, other = ([(rng.randint(0, 9), rng.randint(0, 9)) for _ in range(rng.randint(0, 6))] for _ in range(2))
+        for left in range(-1, 12):
+
+            def least(pairs: list[tuple[int, int]], left: int = left) -> int:
+                return min((ticks for crossbars, ticks in pairs if crossbars <= left), default=NEVER)
+
+            assert Steps.least(one).at(left) == least(one)
+            greater = Steps.least(one).or_greater(Steps.least(other)).at(left)
+            assert greater == max(least(one), least(other))
+            shifted = Steps.least(Steps.least(one).after(2, 3)).at(left)
+            assert shifted == (least(one, left - 2) + 3 if least(one, left - 2) < NEVER else NEVER)
+
+
+def test_very_many_steps_become_fewer_that_are_nowhere_higher() -> None:
+    pairs = [(crossbars, 10_000 - 3 * crossbars) for crossbars in range(3000)]
+    steps = Steps.least(pairs)
+    assert len(steps.steps) <= 1024
+    assert all(steps.at(crossbars) <= ticks for crossbars, ticks in pairs)
+    assert all(steps.at(crossbars) >= ticks - 12 for crossbars, ticks in pairs)
+    assert steps.at(-1) == NEVER
