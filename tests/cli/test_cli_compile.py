@@ -131,6 +131,18 @@ def test_the_resident_cost_model_is_chosen_by_name(cimplan, model_file):
     assert run.json["checked"] is True
 
 
+def test_the_tuning_report_says_what_bounds_and_what_would_help(cimplan, model_file):
+    run = cimplan("compile", model_file, *SMALL, "--explain")
+    assert run.code == 0, run.err
+    for words in ("bounds the segments", "Findings", "change of the chip", "one array more", "intensity"):
+        assert words in run.out
+    answer = cimplan("compile", model_file, *SMALL, "--explain", "--json").json
+    told = answer["explanation"]
+    assert sum(told["time_by_bound"].values()) == answer["latency_cycles"]
+    assert sum(kind["count"] for kind in told["segments"]) == len(answer["segments"])
+    assert told["findings"]
+
+
 def test_a_limit_on_pieces_shows_in_the_segments(cimplan, model_file, tmp_path):
     path = tmp_path / "plan.json"
     run = cimplan("compile", model_file, *SMALL, "--segment-pieces", 1, "--split-size", 2, "-o", path)
@@ -314,3 +326,12 @@ def test_foreign_models_compile_and_check(cimplan, model, cost_model, tmp_path):
     assert run.json["program_verified"] is True
     assert run.json["speedup"] >= 1
     assert find_faults(DualModePlan.load(plan_path)) == []
+
+
+def test_the_reproduction_runs_from_the_command_line(cimplan, tmp_path):
+    run = cimplan("reproduce", "cmswitch", "--only", "vgg16", "--json", "-o", tmp_path / "out")
+    assert run.code == 0, run.err
+    assert {row["cost_model"] for row in run.json["vgg16"]} == {"published", "resident"}
+    assert (tmp_path / "out" / "index.html").is_file()
+    refused(cimplan("reproduce", "cmswitch", "--only", "figure3"), "figure3")
+    refused(cimplan("reproduce", "cmswitch", "--host", "measured"), "--host")

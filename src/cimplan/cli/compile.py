@@ -24,6 +24,7 @@ from cimplan.cli.options import JsonOption, ModelArgument, OutputOption, QuietOp
 
 if TYPE_CHECKING:
     from cimplan.api.compiling import Compiled
+    from cimplan.dualmode.explain import Explanation
     from cimplan.plan.dual_mode import DualModePlan, Segment
 
 _ROWS = 24
@@ -81,14 +82,23 @@ def compile_model(
             time_limit_s=limit_s,
             progress=tell,
         )
+        explanation = None
+        if explain:
+            from cimplan.dualmode.explain import explain as explain_plan
+
+            tell("explaining")
+            explanation = explain_plan(compiled.plan)
     if output is not None:
         compiled.plan.save(output)
     if program is not None:
         compiled.write_program(program)
     if json:
-        emit_json(compiled.plan.summary() | {"program_verified": True, "program_statements": compiled.statements})
+        answer = compiled.plan.summary() | {"program_verified": True, "program_statements": compiled.statements}
+        emit_json(answer if explanation is None else answer | {"explanation": explanation.to_json()})
         return
     _print(compiled, all_segments=all_segments)
+    if explanation is not None:
+        _print_explanation(explanation, compiled.plan, all_segments=all_segments)
     for path in (output, program):
         if path is not None:
             emit(f"wrote {path}")
@@ -111,6 +121,61 @@ def _print(compiled: Compiled, *, all_segments: bool) -> None:
     )
     if len(shown) < len(rows):
         emit(f"  … {len(rows) - len(shown):,} more rows; --all lists them, `cimplan export --to csv` writes them")
+
+
+_EXPLAINED = 8
+"""Kinds of segments and operators in the tuning report, unless all are asked for."""
+
+
+def _print_explanation(explanation: Explanation, plan: DualModePlan, *, all_segments: bool) -> None:
+    most = None if all_segments else _EXPLAINED
+    emit()
+    emit("Where the time goes, by what bounds the segments")
+    facts(
+        (bound.replace("_", " "), f"{cycles:,} cycles, {100 * cycles / plan.latency_cycles:.1f} %")
+        for bound, cycles in explanation.time_by_bound.items()
+    )
+    emit()
+    emit("Findings")
+    for finding in explanation.findings:
+        emit(f"  - {printable(finding)}")
+    if explanation.what_if:
+        emit()
+        emit("What a change of the chip would gain, with the same pieces")
+        table(
+            ("change", "cycles", "saves"),
+            ((item.change, f"{item.latency_cycles:,}", f"{100 * item.gain:.2f} %") for item in explanation.what_if),
+            right=(1, 2),
+        )
+    emit()
+    emit("Kinds of segments that take most of the time")
+    table(
+        ("first", "alike", "cycles each", "bound by", "slowest", "one array more", "idle", "balance"),
+        (
+            (
+                item.number,
+                item.count,
+                f"{item.total_cycles:,}",
+                item.bound.replace("_", " "),
+                item.slowest,
+                f"-{item.gain_of_array:,} ({item.role_of_array})" if item.gain_of_array else "no gain",
+                item.idle_arrays,
+                f"{100 * item.balance:.0f} %",
+            )
+            for item in explanation.segments[:most]
+        ),
+        right=(0, 1, 2, 6, 7),
+    )
+    emit()
+    emit("Operators of the lowest arithmetic intensity")
+    table(
+        ("operator", "operations a byte", "arrays", "segments", "leans to"),
+        (
+            (item.name, f"{item.intensity:.3g}", f"{item.arrays:,}", f"{item.segments:,}", item.leaning)
+            for item in sorted(explanation.operators, key=lambda item: item.intensity)[:most]
+        ),
+        right=(1, 2, 3),
+    )
 
 
 def _facts(compiled: Compiled) -> list[tuple[str, str]]:

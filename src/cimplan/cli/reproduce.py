@@ -42,14 +42,14 @@ class Request:
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(metavar="PAPER", help="klein2026.", show_default=False)],
+    paper: Annotated[str, typer.Argument(metavar="PAPER", help="klein2026 or cmswitch.", show_default=False)],
     host: Annotated[
         list[str] | None,
         typer.Option(
             "--host",
             metavar="measured|arm-estimate|PROFILE",
-            help="This machine, an estimated Cortex-A72, a profile, or a folder of profiles; repeatable. Both of the "
-            "first if left out.",
+            help="klein2026: this machine, an estimated Cortex-A72, a profile, or a folder of profiles; repeatable. "
+            "Both of the first if left out.",
         ),
     ] = None,
     only: Annotated[
@@ -57,7 +57,8 @@ def reproduce(
         typer.Option(
             "--only",
             metavar="PART",
-            help="table1, figure3, figure4, figure5, open-question; repeatable. All if left out.",
+            help="klein2026: table1, figure3, figure4, figure5, open-question; cmswitch: end-to-end, sequence, batch, "
+            "allocation, vgg16, switching, compile-time, readings, programs; repeatable. All if left out.",
         ),
     ] = None,
     output: Annotated[
@@ -67,7 +68,8 @@ def reproduce(
         ),
     ] = None,
     time_limit: Annotated[
-        str | None, typer.Option("--time-limit", metavar="600s", help="Of one instance; the paper's if left out.")
+        str | None,
+        typer.Option("--time-limit", metavar="600s", help="Of one instance or compile; the paper's if left out."),
     ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -108,6 +110,38 @@ def _klein2026(request: Request) -> None:
         emit_json(value)
         return
     _print_klein2026(value)
+    if written:
+        emit()
+        emit(f"wrote {len(written)} files; open {printable(str(written[0]))}")
+
+
+def _cmswitch(request: Request) -> None:
+    from cimplan.api.compiling import DEFAULT_CHIP
+    from cimplan.cli.reproduce_cmswitch import print_cmswitch
+    from cimplan.explore.cmswitch import parse_parts
+    from cimplan.explore.cmswitch import reproduce as compute
+    from cimplan.hardware import load
+    from cimplan.report.cmswitch import write_report
+    from cimplan.report.cmswitch_tables import to_json
+    from cimplan.report.klein2026 import prepare_folder, require_extras
+
+    if request.hosts:
+        raise InputError(
+            "this reproduction has no host", where="--host", why="it is about a chip alone", fix="Leave --host out"
+        )
+    parts = parse_parts(request.only)
+    folder = request.output if request.output is not None or request.json else Path("cmswitch")
+    if folder is not None:
+        require_extras()
+        prepare_folder(folder)
+    with working("reproducing", quiet=request.quiet or request.json) as tell:
+        result = compute(load(DEFAULT_CHIP), parts, time_limit_s=request.time_limit_s, say=tell)
+        written = [] if folder is None else write_report(result, folder)
+    value = to_json(result)
+    if request.json:
+        emit_json(value)
+        return
+    print_cmswitch(value)
     if written:
         emit()
         emit(f"wrote {len(written)} files; open {printable(str(written[0]))}")
@@ -194,5 +228,5 @@ def _bound(value: float | None) -> str:
 
 Runner = Callable[[Request], None]
 
-REPRODUCTIONS: Final[Mapping[str, Runner]] = MappingProxyType({"klein2026": _klein2026})
+REPRODUCTIONS: Final[Mapping[str, Runner]] = MappingProxyType({"klein2026": _klein2026, "cmswitch": _cmswitch})
 """Papers by the name on the command line; another one is a function and a line here."""

@@ -1,0 +1,518 @@
+"""The evaluation of CMSwitch (ASPLOS 2025, arXiv 2502.17006), computed again under both cost models.
+
+Every speed-up is over the best plan whose arrays all compute, on the same costs, with the same search and its own best
+piece size. No number of the chip is fitted: the preset's stand as they are, and `readings` shows what each is worth.
+Every plan passes the independent checker; `programs` also verifies the program of each plan it names.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Any, Final
+
+from cimplan.errors import InputError, did_you_mean
+from cimplan.explore.cmswitch_allocation import OperatorArrays, SegmentRun, operator_arrays, segment_runs
+from cimplan.explore.cmswitch_readings import VARIANTS, Variant
+
+if TYPE_CHECKING:
+    from cimplan.api.models import Model
+    from cimplan.hardware.schema import Hardware
+    from cimplan.plan.dual_mode import DualModePlan
+
+END_TO_END: Final = "end-to-end"
+SEQUENCE: Final = "sequence"
+BATCH: Final = "batch"
+ALLOCATION: Final = "allocation"
+VGG16: Final = "vgg16"
+SWITCHING: Final = "switching"
+COMPILE_TIME: Final = "compile-time"
+READINGS: Final = "readings"
+PROGRAMS: Final = "programs"
+PARTS: Final = (
+    END_TO_END,
+    SEQUENCE,
+    BATCH,
+    ALLOCATION,
+    VGG16,
+    SWITCHING,
+    COMPILE_TIME,
+    READINGS,
+    PROGRAMS,
+)
+COST_MODELS: Final = ("published", "resident")
+TIMED_RUNS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Case:
+    """A network with its sizes.
+
+    Attributes
+    ----------
+    model : str
+        Reference network.
+    batch : int
+        Inferences at a time.
+    seq : int or None
+        Tokens of a sequence, or in decode those in the cache; None for an image network.
+    phase : str
+        "prefill" or "decode"; empty for an image network.
+    layers : int or None
+        Fewer layers than the network has, for a quick look; None for all.
+    """
+
+    model: str
+    batch: int = 1
+    seq: int | None = None
+    phase: str = ""
+    layers: int | None = None
+
+    @property
+    def parameters(self) -> dict[str, int | str]:
+        """What the reference network is built with."""
+        values: dict[str, int | str | None] = {
+            "batch": self.batch,
+            "seq": self.seq,
+            "phase": self.phase if self.phase == "decode" else None,
+            "layers": self.layers,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def reference(self) -> str:
+        """The network as a user writes it."""
+        return f"zoo:{self.model}?" + "&".join(f"{name}={value}" for name, value in self.parameters.items())
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What is evaluated: the paper's networks and sizes, or a smaller choice of them.
+
+    Attributes
+    ----------
+    networks : tuple of str
+        Of the end-to-end table.
+    batches : tuple of int
+        Batch sizes; the first is that of single cases.
+    sequence : int
+        Sequence length where it is not swept.
+    sweep, sweep_batch : str, int
+        Network of the long sweep over sequence lengths, and its batch size.
+    sweep_lengths : tuple of int
+        Its sequence lengths.
+    second_sweep, second_lengths : str, tuple of int
+        Network of the other sweep, at the first batch size, and its sequence lengths.
+    layers : int or None
+        Layers of transformers; None for all.
+    variants : tuple of Variant
+        Readings and numbers of the chip to vary.
+    """
+
+    networks: tuple[str, ...] = ("bert_large", "llama2_7b", "opt_13b", "mobilenet_v2", "resnet18", "vgg16")
+    batches: tuple[int, ...] = (1, 4, 16)
+    sequence: int = 64
+    sweep: str = "opt_6_7b"
+    sweep_batch: int = 8
+    sweep_lengths: tuple[int, ...] = (32, 64, 128, 256, 512, 1024, 2048)
+    second_sweep: str = "bert_large"
+    second_lengths: tuple[int, ...] = (32, 64, 128, 256, 512, 1024)
+    layers: int | None = None
+    variants: tuple[Variant, ...] = VARIANTS
+
+    def case(self, model: str, *, batch: int | None = None, seq: int | None = None, phase: str = "prefill") -> Case:
+        """Return a case of a network; sizes that are left out are those of the table."""
+        batch = self.batches[0] if batch is None else batch
+        if not _is_transformer(model):
+            return Case(model, batch)
+        return Case(model, batch, seq or self.sequence, phase, self.layers)
+
+    def phases(self) -> tuple[str, ...]:
+        """Return the phases of the long sweep."""
+        return ("prefill", "decode") if _decodes(self.sweep) else ("prefill",)
+
+    def table(self) -> list[Case]:
+        """Return the cases of the end-to-end table, one a network."""
+        return [self.case(model) for model in self.networks]
+
+    def long_sweep(self) -> list[Case]:
+        """Return the cases of the sweep over sequence lengths."""
+        return [
+            self.case(self.sweep, batch=self.sweep_batch, seq=seq, phase=phase)
+            for phase in self.phases()
+            for seq in self.sweep_lengths
+        ]
+
+    def cases(self, part: str) -> list[Case]:
+        """Return the cases of a part."""
+        if part in (SEQUENCE, PROGRAMS):
+            second = [self.case(self.second_sweep, seq=seq) for seq in self.second_lengths]
+            return self.long_sweep() + (second if part == SEQUENCE else self.table())
+        if part in (BATCH, END_TO_END):
+            return [self.case(model, batch=batch) for model in self.networks for batch in self.batches]
+        if part == ALLOCATION:
+            chosen = [self.case(self.sweep, batch=self.sweep_batch)]
+            return chosen + [self.case(model) for model in ("bert_large", "vgg16") if model in self.networks]
+        if part == VGG16:
+            return [self.case("vgg16")] if "vgg16" in self.networks else []
+        return self.table()
+
+
+PAPER: Final = Evaluation()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of compiling one case.
+
+    Attributes
+    ----------
+    case : Case
+        The network and its sizes.
+    cost_model : str
+        "published" or "resident".
+    variant : str
+        Name of what was changed; empty for nothing.
+    latency_cycles, all_compute_cycles, lower_bound_cycles : int
+        Of the plan, of the best plan whose arrays all compute, and what no plan with these pieces beats.
+    cycles : mapping of str to int
+        The latency by phase: compute, switch, write, write_back.
+    memory_share : float
+        Share of arrays that hold data, weighted with time.
+    run_memory_share : float
+        The same, weighted with the time in which segments run, without switching and writing.
+    segments, split_size : int
+        Of the plan.
+    status : str
+        "optimal" or "feasible".
+    compile_s : float
+        Wall seconds, the baseline's search included.
+    """
+
+    case: Case
+    cost_model: str
+    variant: str
+    latency_cycles: int
+    all_compute_cycles: int
+    lower_bound_cycles: int
+    cycles: Mapping[str, int]
+    memory_share: float
+    run_memory_share: float
+    segments: int
+    split_size: int
+    status: str
+    compile_s: float
+
+    @property
+    def speedup(self) -> float:
+        """All-compute cycles over these cycles."""
+        return self.all_compute_cycles / self.latency_cycles
+
+    @property
+    def switch_share(self) -> float:
+        """Share of the latency that switching takes."""
+        return self.cycles["switch"] / self.latency_cycles
+
+    @property
+    def write_share(self) -> float:
+        """Share of the latency that writing weights takes."""
+        return self.cycles["write"] / self.latency_cycles
+
+
+@dataclass(frozen=True, slots=True)
+class CompileTime:
+    """Wall seconds of the searches of one network, median of several runs.
+
+    Attributes
+    ----------
+    all_compute_s, dual_mode_s : float
+        The search whose arrays all compute, and the dual-mode search alone.
+    """
+
+    case: Case
+    cost_model: str
+    all_compute_s: float
+    dual_mode_s: float
+
+    @property
+    def ratio(self) -> float:
+        """Dual-mode over all-compute."""
+        return self.dual_mode_s / self.all_compute_s if self.all_compute_s else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedProgram:
+    """The program of a plan that passed the verifier."""
+
+    case: Case
+    segments: int
+    statements: int
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """All that was computed.
+
+    Attributes
+    ----------
+    evaluation : Evaluation
+        Networks and sizes.
+    parts : tuple of str
+        Of `PARTS`.
+    hardware : Hardware
+        The chip.
+    outcomes : tuple of Outcome
+        In the order they were computed; each case, cost model and variant once.
+    arrays : mapping
+        Arrays of each operator, by (case, cost model).
+    runs : mapping
+        Segments of VGG16, runs of alike ones together, by cost model.
+    compile_times : tuple of CompileTime
+        By network.
+    programs : tuple of VerifiedProgram
+        Of the published cost model.
+    elapsed_s : float
+        Wall seconds of everything.
+    """
+
+    evaluation: Evaluation
+    parts: tuple[str, ...]
+    hardware: Hardware
+    outcomes: tuple[Outcome, ...] = ()
+    arrays: Mapping[tuple[Case, str], tuple[OperatorArrays, ...]] = field(default_factory=dict)
+    runs: Mapping[str, tuple[SegmentRun, ...]] = field(default_factory=dict)
+    compile_times: tuple[CompileTime, ...] = ()
+    programs: tuple[VerifiedProgram, ...] = ()
+    elapsed_s: float = 0.0
+
+    def outcome(self, case: Case, cost_model: str, variant: str = "") -> Outcome | None:
+        """Return an outcome, or None if it was not computed."""
+        wanted = (case, cost_model, variant)
+        return next((one for one in self.outcomes if (one.case, one.cost_model, one.variant) == wanted), None)
+
+    def speedups(self, model: str, cost_model: str) -> dict[int, float]:
+        """Return the speed-ups of a network of the end-to-end table by batch size."""
+        found = {}
+        for batch in self.evaluation.batches:
+            one = self.outcome(self.evaluation.case(model, batch=batch), cost_model)
+            if one is not None:
+                found[batch] = one.speedup
+        return found
+
+    def overall(self, cost_model: str) -> float | None:
+        """Return the mean over the networks of the end-to-end table of their mean speed-ups."""
+        means = [
+            fmean(found.values()) for model in self.evaluation.networks if (found := self.speedups(model, cost_model))
+        ]
+        return fmean(means) if means else None
+
+
+def parse_parts(only: Iterable[str]) -> tuple[str, ...]:
+    """Return the parts a user asks for, in their order; all if none is named.
+
+    Raises
+    ------
+    InputError
+        If a part is not known.
+    """
+    wanted = tuple(only)
+    for part in wanted:
+        if part not in PARTS:
+            raise InputError(f"there is no part {part!r}", where="--only", fix=did_you_mean(part, PARTS))
+    return tuple(part for part in PARTS if not wanted or part in wanted)
+
+
+def reproduce(
+    hardware: Hardware,
+    parts: Sequence[str] = PARTS,
+    *,
+    evaluation: Evaluation = PAPER,
+    time_limit_s: float | None = None,
+    say: Callable[[str], None] = lambda _text: None,
+) -> Reproduction:
+    """Compute parts of the paper's evaluation.
+
+    Parameters
+    ----------
+    hardware : Hardware
+        With a dual-mode chip.
+    parts : sequence of str
+        Of `PARTS`.
+    evaluation : Evaluation
+        Networks and sizes; the paper's by default.
+    time_limit_s : float, optional
+        Of one compile.
+    say : callable, optional
+        Told what is going on.
+
+    Raises
+    ------
+    InputError
+        If the hardware has no dual-mode chip.
+    InternalError
+        If the checker refuses a plan, or the verifier a program.
+    """
+    from cimplan.hardware import with_overrides
+
+    began = time.perf_counter()
+    bench = _Bench(hardware, evaluation, tuple(parts), time_limit_s, say)
+    for case in bench.all_cases():
+        with _opened(case) as model:
+            for cost_model in COST_MODELS:
+                bench.run(case, model, cost_model)
+            if READINGS in parts and case in evaluation.table():
+                for variant in evaluation.variants:
+                    chip = with_overrides(hardware, dual_mode=variant.scaled(hardware)) if variant.scale else hardware
+                    bench.run(case, model, variant.cost_model, variant, chip)
+            if COMPILE_TIME in parts and case in evaluation.table():
+                bench.time(case, model)
+    return bench.result(time.perf_counter() - began)
+
+
+class _Bench:
+    """Compiles cases and keeps what the parts need of their plans; plans themselves are large and dropped."""
+
+    def __init__(
+        self,
+        hardware: Hardware,
+        evaluation: Evaluation,
+        parts: tuple[str, ...],
+        time_limit_s: float | None,
+        say: Callable[[str], None],
+    ) -> None:
+        self._hardware = hardware
+        self._evaluation = evaluation
+        self._parts = parts
+        self._time_limit_s = time_limit_s
+        self._say = say
+        self._outcomes: list[Outcome] = []
+        self._arrays: dict[tuple[Case, str], tuple[OperatorArrays, ...]] = {}
+        self._runs: dict[str, tuple[SegmentRun, ...]] = {}
+        self._compile_times: list[CompileTime] = []
+        self._programs: list[VerifiedProgram] = []
+
+    def all_cases(self) -> list[Case]:
+        """Return every case of every part once."""
+        return list(dict.fromkeys(case for part in self._parts for case in self._evaluation.cases(part)))
+
+    def run(
+        self,
+        case: Case,
+        model: Model,
+        cost_model: str,
+        variant: Variant | None = None,
+        hardware: Hardware | None = None,
+    ) -> None:
+        name = "" if variant is None else variant.name
+        self._say(f"{case.reference.removeprefix('zoo:')}, {cost_model}{', ' if name else ''}{name}")
+        plan = self._compile(model, cost_model, variant, hardware or self._hardware)
+        self._outcomes.append(_outcome(case, cost_model, name, plan))
+        if variant is not None:
+            return
+        if ALLOCATION in self._parts and case in self._evaluation.cases(ALLOCATION):
+            self._arrays[case, cost_model] = operator_arrays(plan)
+        if VGG16 in self._parts and case in self._evaluation.cases(VGG16):
+            self._runs[cost_model] = segment_runs(plan)
+        if PROGRAMS in self._parts and cost_model == COST_MODELS[0] and case in self._evaluation.cases(PROGRAMS):
+            from cimplan.program.checked import checked_program
+
+            self._say(f"{case.reference.removeprefix('zoo:')}, program of {len(plan.segments):,} segments")
+            self._programs.append(VerifiedProgram(case, len(plan.segments), checked_program(plan).statements))
+
+    def time(self, case: Case, model: Model) -> None:
+        """Time both searches, several times by turns, so that a busy moment does not count for one of them alone."""
+        for cost_model in COST_MODELS:
+            self._say(f"{case.reference.removeprefix('zoo:')}, {cost_model}, compile time")
+            alone, both = [], []
+            for _ in range(TIMED_RUNS):
+                alone.append(self._compile(model, cost_model, None, self._hardware, "all_compute").compile_s)
+                both.append(self._compile(model, cost_model, None, self._hardware).compile_s)
+            base = median(alone)
+            # A dual-mode compile also runs the baseline; what is left is its own search.
+            self._compile_times.append(CompileTime(case, cost_model, base, max(median(both) - base, 0.0)))
+
+    def result(self, elapsed_s: float) -> Reproduction:
+        """Return all that was kept."""
+        return Reproduction(
+            evaluation=self._evaluation,
+            parts=self._parts,
+            hardware=self._hardware,
+            outcomes=tuple(self._outcomes),
+            arrays=self._arrays,
+            runs=self._runs,
+            compile_times=tuple(self._compile_times),
+            programs=tuple(self._programs),
+            elapsed_s=elapsed_s,
+        )
+
+    def _compile(
+        self, model: Model, cost_model: str, variant: Variant | None, hardware: Hardware, method: str = "exact"
+    ) -> DualModePlan:
+        from cimplan.api.compiling import compile_plan
+
+        return compile_plan(
+            model,
+            hardware,
+            method=method,
+            readings={"cost_model": cost_model, **({} if variant is None else dict(variant.readings))},
+            split_sizes=None if variant is None else variant.split_sizes,
+            time_limit_s=self._time_limit_s,
+        )
+
+
+@contextmanager
+def _opened(case: Case) -> Iterator[Model]:
+    """Give the network of a case.
+
+    Transformers are small files that go to the user's cache. Image networks carry weights nobody looks at here; those
+    of another batch size live in a temporary folder, as the cache would keep hundreds of megabytes for each.
+    """
+    from cimplan.api.models import Model, load
+    from cimplan.zoo import write
+
+    if _is_transformer(case.model) or case.batch == 1:
+        yield load(case.reference if _is_transformer(case.model) else f"zoo:{case.model}?form=float")
+        return
+    parameters: dict[str, Any] = case.parameters
+    with tempfile.TemporaryDirectory(prefix="cimplan-") as folder:
+        path = Path(folder) / "network.onnx"
+        write(case.model, path, **parameters)
+        yield Model(case.reference, path, case.reference.removeprefix("zoo:"))
+
+
+def _is_transformer(model: str) -> bool:
+    from cimplan.zoo import describe
+
+    return describe(model).weightless
+
+
+def _decodes(model: str) -> bool:
+    from cimplan.zoo import describe
+
+    choices = next((item.choices for item in describe(model).params if item.name == "phase"), ())
+    return "decode" in choices
+
+
+def _outcome(case: Case, cost_model: str, variant: str, plan: DualModePlan) -> Outcome:
+    cycles = plan.split()
+    busy = sum(segment.memory_arrays * segment.cycles for segment in plan.segments)
+    return Outcome(
+        case=case,
+        cost_model=cost_model,
+        variant=variant,
+        latency_cycles=plan.latency_cycles,
+        all_compute_cycles=plan.all_compute_cycles,
+        lower_bound_cycles=plan.lower_bound_cycles,
+        cycles=cycles,
+        memory_share=plan.memory_share(),
+        run_memory_share=busy / (cycles["compute"] * plan.chip.arrays) if cycles["compute"] else 0.0,
+        segments=len(plan.segments),
+        split_size=plan.split_size,
+        status=plan.status,
+        compile_s=plan.compile_s,
+    )
