@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
@@ -10,6 +12,12 @@ import pytest
 
 from explore import postgres_server
 from explore.explore_cases import tiny_network
+
+
+@dataclass(frozen=True)
+class Run:
+    stdout: str
+    stderr: str
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +32,23 @@ def folder(tmp_path: Path, tiny_model: Path) -> Path:
     """A folder with the model and nothing else."""
     (tmp_path / "tiny.onnx").write_bytes(tiny_model.read_bytes())
     return tmp_path
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Run]:
+    """Run the command line in this process, which saves a start for each command; its workers are real."""
+    from cimplan.cli import main
+
+    def command(*arguments: object, code: int = 0) -> Run:
+        monkeypatch.setattr(sys, "argv", ["cimplan", *map(str, arguments)])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capfd.readouterr()
+        assert ended.value.code == code, said.out + said.err
+        return Run(said.out, said.err)
+
+    return command
 
 
 @pytest.fixture(scope="session")

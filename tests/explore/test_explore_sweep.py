@@ -136,8 +136,10 @@ def test_any_error_of_a_task_is_recorded_with_its_kind(folder):
 
 
 def test_a_budget_below_what_is_fixed_is_infeasible_and_says_so(folder):
-    # Names are those of the graph as the host runs it, where activations are fused.
-    options = {"fix": {"tiny.onnx": {"c_nchwc": "cim", "b_nchwc": "host"}}}
+    # Names are those of the graph as the host runs it.
+    graph = partitioning.estimate(models.load(folder / "tiny.onnx"), "cortex-a72").graph_record
+    by_inputs = {op.work.inputs: op.name for op in graph.operators if op.work is not None and op.op_type != "Gemm"}
+    options = {"fix": {"tiny.onnx": {by_inputs[9 * 32]: "cim", by_inputs[9 * 3]: "host"}}}
     result = sweep(folder, vary={"accelerator.crossbars": [0, 1, 2, 5]}, options=options)
     statuses = [row["status"] for row in result.rows]
     assert statuses[0] == "infeasible" and statuses[-1] == "optimal"

@@ -37,6 +37,7 @@ class DaskEngine:
                 "a Dask cluster needs the extra dask", fix="pip install 'cimplan[dask]', on the workers too"
             ) from error
         self._address = address
+        _require_address(address)
         client: Any = distributed.Client
         try:
             self._client: Any = client(address, timeout="10s", set_as_default=False)
@@ -91,7 +92,7 @@ class DaskEngine:
         pending = iter(tasks)
         running: dict[Any, Task] = {}
         as_completed: Any = distributed.as_completed
-        completed = as_completed()
+        completed = as_completed(loop=self._client.loop)
 
         def submit(count: int) -> None:
             for task in islice(pending, count):
@@ -129,3 +130,21 @@ class DaskEngine:
             why="its scheduler does not answer any more",
             fix="Start it again and run the same command: what was computed is kept",
         )
+
+
+def _require_address(address: str) -> None:
+    """Refuse what is no address before a client is made, which would try it until its time is up."""
+    from distributed.comm.addressing import parse_address
+    from distributed.comm.registry import get_backend
+
+    try:
+        scheme, place = parse_address(address)
+        get_backend(scheme)
+    except (ValueError, TypeError, ImportError) as error:
+        raise InputError(
+            f"{address!r} is not the address of a Dask scheduler",
+            why=" ".join(str(error).split()),
+            fix="Write it like tcp://host:8786",
+        ) from error
+    if not place:
+        raise InputError(f"{address!r} is not the address of a Dask scheduler", fix="Write it like tcp://host:8786")
