@@ -46,19 +46,51 @@ def test_the_optimum_is_verified_and_one_tick_more_is_refuted() -> None:
     assert closed > 40, "the fold alone would have proven almost everything"
 
 
-def test_wherever_the_search_begins_it_finds_an_end_no_later_than_the_optimum() -> None:
-    proven = 0
-    for problem, best, certificate in cases(6, 150):
+def test_whatever_a_search_leaves_pooled_it_finds_an_end_no_later_than_the_optimum() -> None:
+    rng = random.Random(9)
+    proven = pools = 0
+    for problem, best, certificate in cases(6, 200):
         for first in range(len(certificate.blocks)):
             parts = Parts(problem, certificate)
-            effort = Effort(10_000)
-            end = ends_early(parts, first, labels_before(parts, first, effort), effort)
+            effort = Effort(20_000)
+            labels = labels_before(parts, first, effort)
+            pooled = {
+                v
+                for group in parts.groups
+                for v in group.operators
+                if group.released >= first
+                and [option.place for option in problem.options[v]] == [HOST]
+                and rng.random() < 0.6
+            }
+            end = ends_early(parts, first, pooled, labels, effort)
             assert end is not None
             assert end <= best
             lower = Parts(problem, replace(certificate, lower_bound=end))
-            assert ends_early(lower, first, labels_before(lower, first, effort), effort) is None
+            assert ends_early(lower, first, pooled, labels, effort) is None
             proven += first > 0 and end == best
+            pools += bool(pooled)
     assert proven > 100, "searches that begin late would prove nothing"
+    assert pools > 50
+
+
+@pytest.mark.parametrize(("lead", "best", "pooled"), [(2, 13, 13), (6, 13, 13), (7, 14, 13), (9, 16, 13), (20, 26, 22)])
+def test_pooled_work_fills_pauses_and_is_done_before_the_cut_that_needs_it(lead: int, best: int, pooled: int) -> None:
+    # a -> b, a pause of 10 -> c -> z, and a -> lead -> work, four ticks of the host -> z
+    options = (host(1), (Option(CIM, 10, 1),), host(1), (Option(CIM, lead, 1),), host(4), host(1))
+    edges = ((0, 1), (0, 3), (1, 2), (2, 5), (3, 4), (4, 5))
+    problem = Problem(("a", "b", "c", "lead", "work", "z"), options, tuple(Dependency(u, v, 0) for u, v in edges), 2)
+    group = FillerGroup((3, 4), False)
+    certificate = Certificate(99, 2, (0, 1, 2, 5), (Block("chain"),) * 5, (group,), (), exhausted=True)
+    assert optimum(problem) == best
+
+    def end(problem: Problem, pool: set[int]) -> int | None:
+        parts = Parts(problem, certificate)
+        return ends_early(parts, 1, pool, labels_before(parts, 1, Effort(100)), Effort(1000))
+
+    assert end(problem, set()) == best
+    assert end(problem, {4}) == pooled  # in pieces, and perhaps before `lead` is done, but not after z starts
+    longer = replace(problem, options=(*options[:4], host(40), options[5]))
+    assert end(longer, {4}) == 1 + 40 + 1 + 1
 
 
 def host(duration: int) -> tuple[Option, ...]:
@@ -104,7 +136,7 @@ def test_too_few_nodes_prove_nothing() -> None:
     assert "more nodes" in report.notes[-1]
     parts = Parts(problem, certificate)
     with pytest.raises(OutOfEffortError):
-        ends_early(parts, 1, labels_before(parts, 1, Effort(100)), Effort(3))
+        ends_early(parts, 1, set(), labels_before(parts, 1, Effort(100)), Effort(3))
 
 
 def test_a_long_chain_beside_the_host_needs_no_recursion() -> None:

@@ -10,6 +10,7 @@ imported.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -140,27 +141,47 @@ def _search(parts: Parts, effort: Effort, value: int, notes: list[str]) -> tuple
     """Close what the fold leaves open, with more and more fillers run one by one."""
     claimed = parts.certificate.lower_bound
     notes = [*notes, f"folding gives {value}"]
-    for first in _beginnings(parts):
+    for first, pooled in _attempts(parts):
         try:
-            end = ends_early(parts, first, labels_before(parts, first, effort), effort)
+            end = ends_early(parts, first, pooled, labels_before(parts, first, effort), effort)
         except OutOfEffortError:
             return "incomplete", value, [*notes, f"to search everything below {claimed} takes more nodes"]
         if end is None:
             return "verified", claimed, [*notes, f"a search from block {first} on gives at least {claimed}"]
-        if first == 0 and not parts.certificate.dropped:
+        if first == 0 and not pooled and not parts.certificate.dropped:
             raise RefutedError(f"a schedule ends after {end} ticks, the lower bound claimed is {claimed}")
     return "incomplete", value, [*notes, f"without the dropped operators {claimed} is not reached"]
 
 
-def _beginnings(parts: Parts) -> list[int]:
-    """Return the blocks from which to search: those that leave most fillers to come, the last first; then the first."""
-    fillers = sum(len(group.operators) for group in parts.groups)
-    most = {
-        first
-        for first in {group.released for group in parts.groups}
-        if 2 * sum(len(group.operators) for group in parts.groups if group.released >= first) >= fillers
+def _attempts(parts: Parts) -> Iterator[tuple[int, set[int]]]:
+    """Yield blocks to search from and fillers to leave pooled: ever fewer, at last none.
+
+    The search begins as late as leaves most fillers to come, in the end at the first block. The certificate names
+    fillers that had to be run one by one.
+    """
+    count = sum(len(group.operators) for group in parts.groups)
+    late = {
+        group.released
+        for group in parts.groups
+        if 2 * sum(len(other.operators) for other in parts.groups if other.released >= group.released) >= count
     }
-    return sorted(most | {0}, reverse=True)
+    for first in sorted(late | {0}, reverse=True):
+        fillers = {v for group in parts.groups if group.released >= first for v in group.operators}
+        pooled = fillers - _one_by_one(parts, fillers)
+        if pooled and first:
+            yield first, pooled
+        yield first, set()
+
+
+def _one_by_one(parts: Parts, fillers: set[int]) -> set[int]:
+    """Return the fillers that the certificate names or that have a choice, those before them, and the next ones."""
+    options = parts.problem.options
+    named = {
+        v for v in fillers if v in parts.certificate.searched or len(options[v]) > 1 or options[v][0].place != HOST
+    }
+    named |= {u for u in fillers for v in named if parts.precedes(u, v)}
+    after = {edge.target for edge in parts.problem.dependencies if edge.source in named and edge.target in fillers}
+    return named | after
 
 
 def _require_block(parts: Parts, number: int, effort: Effort) -> None:

@@ -81,11 +81,7 @@ class Parts:
         return members
 
     def _group(self, group: FillerGroup) -> Group:
-        cuts = self.certificate.cuts
-        due = next(
-            (number for number, cut in enumerate(cuts) if all(self.precedes(v, cut) for v in group.operators)),
-            len(cuts),
-        )
+        due = max(self.due(v) for v in group.operators)
         released = min(self._cuts_before(v) for v in group.operators)
         return Group(tuple(sorted(group.operators)), group.delayed, released, due)
 
@@ -96,6 +92,10 @@ class Parts:
     def precedes(self, u: int, v: int) -> bool:
         """Tell whether a path leads from u to v."""
         return bool(self._after[u] >> v & 1)
+
+    def due(self, v: int) -> int:
+        """Return the number of the first cut that an operator precedes, or the number of cuts."""
+        return bisect_left(self.certificate.cuts, True, key=lambda cut: self.precedes(v, cut))
 
     def before(self, v: int) -> int:
         """Return the operators from which a path leads to v, as bits."""

@@ -1,8 +1,8 @@
 """Can any schedule end before a bound that the fold of a certificate does not reach? A search that tries to find one.
 
-The fold counts only the host work of fillers. Here the fillers are run one by one, after each other, in their place
-among the operators of the spine: what the fold knows of the blocks before block ``first`` is the beginning, and
-from there on every order of the host's operators is tried that could still end early enough.
+The fold counts only the host work of fillers. Here fillers are run one by one, among the operators of the spine: what
+the fold knows of the blocks before block ``first`` is the beginning, and from there on every order of the host's
+operators is tried that could still end early enough.
 
 Read as a game: whenever all operators before v are settled, v chooses its option at once. Off the host (or in no
 time) it starts as soon as its inputs are there, which settles it. On the host it joins the queue. When nothing is
@@ -10,10 +10,12 @@ left to choose, one operator of the queue runs next on the host, as soon as host
 plays a game that ends no later: let its operators choose what they have chosen, and run in the order in which they
 have run. So if no game ends before the bound, no schedule does.
 
-Fillers released before block ``first`` stay a pool of host work: ``work_done`` is the earliest time at which a host
-that never pauses can have done the pool too, as `certificate` defines ``e``. Dependencies on earlier blocks are left
-out, except on the last cut before. With ``first`` = 0 and nothing dropped, nothing is left out, and a game that
-ends early refutes the bound.
+Other fillers, among them all that are released before block ``first``, stay a pool of host work that is done in
+pieces while the host waits: ``work_done`` is the earliest time at which a host that never pauses can have done the
+pool too, as `certificate` defines ``e``. The work of a filler joins the pool when the last operator before it that
+takes part has settled; it must be done before a cut starts if nothing in the pool may come after that cut.
+Dependencies on earlier blocks are left out, except on the last cut before. With ``first`` = 0, no pool and nothing
+dropped, nothing is left out, and a game that ends early refutes the bound.
 
 Two things keep the search small. A position is dropped if the blocks that follow take too long (`certificate_suffix`),
 or the operators that follow, or the host work that is left. And of two positions with the same operators settled and
@@ -23,6 +25,7 @@ queued, one that is nowhere later makes the other one needless.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from operator import le
 from typing import NamedTuple
@@ -124,7 +127,9 @@ class _Ahead:
     refund: int
 
 
-def ends_early(parts: Parts, first: int, labels: dict[int, list[Label]], effort: Effort) -> int | None:
+def ends_early(
+    parts: Parts, first: int, pooled: AbstractSet[int], labels: dict[int, list[Label]], effort: Effort
+) -> int | None:
     """Search for a way to end before the claimed bound.
 
     Parameters
@@ -133,6 +138,8 @@ def ends_early(parts: Parts, first: int, labels: dict[int, list[Label]], effort:
         A certificate whose tables have been verified.
     first : int
         The block with which the search begins.
+    pooled : set of int
+        Fillers released there or later that stay a pool of host work. They must have one option, on the host.
     labels : dict of int to list of Label
         Per option of the cut before it, the labels of the fold before the fillers of this block are released.
     effort : Effort
@@ -148,13 +155,14 @@ def ends_early(parts: Parts, first: int, labels: dict[int, list[Label]], effort:
     OutOfEffortError
         If that takes too many positions.
     """
-    return _Game(parts, first, effort).play(labels)
+    return _Game(parts, first, frozenset(pooled), effort).play(labels)
 
 
 @dataclass
 class _Game:
     parts: Parts
     first: int
+    pooled: frozenset[int]
     effort: Effort
     spine: dict[int, int] = field(init=False)
     """Block of each operator of the spine that takes part."""
@@ -166,14 +174,14 @@ class _Game:
         self.claimed = parts.certificate.lower_bound
         blocks = range(first, len(parts.members))
         self.spine = {v: number for number in blocks for v in parts.members[number]}
-        self.fillers = [v for group in parts.groups if group.released >= first for v in group.operators]
-        pool = [group for group in parts.groups if group.released < first]
-        self.pool_due = parts.boundary(max(group.due for group in pool))[1] if pool else None
+        fillers = {v for group in parts.groups if group.released >= first for v in group.operators}
+        self.fillers = sorted(fillers - self.pooled)
         self.taking_part = sorted([*self.spine, *self.fillers])
         everything = sum(1 << v for v in self.taking_part)
         self.everything = everything
         self.needs = {v: parts.before(v) & everything for v in self.taking_part}
         self.outputs = self._dependencies()
+        self.pool_after, self.flushing = self._pool(everything)
         self.suffix: Suffix = suffix(parts, first)
         self.ends = {k: self._end(k) for k in blocks}
         self.within = self._tails_within()
@@ -206,6 +214,22 @@ class _Game:
             for u, transfer in inputs[v]:
                 outputs[u].append((v, transfer))
         return outputs
+
+    def _pool(self, everything: int) -> tuple[dict[int, int], set[int]]:
+        """Return the work that joins the pool after each operator (-1: at once), and the cuts it must not pass."""
+        parts = self.parts
+        after: dict[int, int] = {}
+        latest = [(-1, group.due) for group in parts.groups if group.released < self.first]
+        for v in self.pooled:
+            before = (parts.before(v) & everything).bit_length() - 1
+            after[before] = after.get(before, 0) + host_time(self.options[v][0])
+            latest.append((before, parts.due(v)))
+        flushing = {
+            cut
+            for number, cut in enumerate(parts.certificate.cuts)
+            if all(due <= number or u == cut or (u >= 0 and parts.precedes(cut, u)) for u, due in latest)
+        }
+        return after, flushing
 
     def _end(self, number: int) -> tuple[list[Steps], list[Steps]]:
         end = self.parts.boundary(number)[1]
@@ -277,6 +301,8 @@ class _Game:
     def _begin(self, labels: dict[int, list[Label]]) -> Iterator[tuple[_Situation, Position]]:
         """Yield the positions in which the first move is due."""
         start = self.parts.boundary(self.first)[0]
+        crossbars = sum(self.options[v][0].crossbars for v in self.pooled)
+        work = self.pool_after.get(-1, 0)
         for cut_option, some in labels.items():
             place = "" if start is None else self.options[start][cut_option].place
             for label in some:
@@ -286,7 +312,8 @@ class _Game:
                     if transfer is not None:
                         for at in {option.place for option in self.options[v]}:
                             ready[v, at] = label.time + (transfer if at != place else 0)
-                table = _Table(label.crossbars, label.time, label.host_free, label.time, label.time, ready, 0, ())
+                taken, done = label.crossbars + crossbars, label.host_free + work
+                table = _Table(taken, label.time, done, label.time, label.time, ready, 0, ())
                 yield from self._settle(table, [v for v in self.taking_part if not self.needs[v]])
 
     def _moves(self, situation: _Situation, position: Position) -> Iterator[tuple[_Situation, Position]]:
@@ -295,7 +322,7 @@ class _Game:
         starts = {}
         for v, o in situation.queue:
             start = ready[v, HOST]
-            starts[v, o] = max(start, position.work_done) if v == self.pool_due else start
+            starts[v, o] = max(start, position.work_done) if v in self.flushing else start
         soonest = min((start + self.options[v][o].duration for (v, o), start in starts.items()), default=0)
         for (v, o), start in starts.items():
             # Without a pool, what could run and finish before this one starts may as well do so.
@@ -339,7 +366,7 @@ class _Game:
                     open_tables.append((then, others))
                     continue
                 start = max(table.ready.get((v, option.place), 0), table.begin)
-                if v == self.pool_due:
+                if v in self.flushing:
                     start = max(start, table.work_done)
                 finish = start + option.duration
                 then.end = max(table.end, finish)
@@ -350,6 +377,7 @@ class _Game:
         """Tell the operators after v when its result is at hand; return those that can choose now."""
         for place in {other.place for other in self.options[v]}:
             table.ready.pop((v, place), None)
+        table.work_done += self.pool_after.get(v, 0)
         able = []
         for w, transfer in self.outputs[v]:
             for place in {other.place for other in self.options[w]}:
@@ -405,7 +433,7 @@ class _Game:
         times = [] if number is None else self.ends[number][0]
         end_options = [b for b in range(len(times)) if end not in queued or queued[end] == b]
 
-        work, flexible = 0, []
+        work, flexible = sum(self.pool_after.get(v, 0) for v in left), []
         for v in left:
             if v == end or self.spine.get(v, number) != number:
                 continue
