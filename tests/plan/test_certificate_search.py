@@ -152,6 +152,20 @@ def test_a_long_chain_beside_the_host_needs_no_recursion() -> None:
     assert verify_certificate(problem, replace(certificate, lower_bound=2 * count + 1)).verdict == "refuted"
 
 
+def test_hundreds_of_fillers_with_a_choice_need_no_recursion() -> None:
+    count = 1100
+    problem = Problem(
+        tuple(f"op{v}" for v in range(count)),
+        tuple((Option(HOST, 2), Option(CIM, 1, 1)) for _ in range(count)),
+        tuple(Dependency(v, v + 1, 0) for v in range(count - 1)),
+        3,
+    )
+    group = FillerGroup(tuple(range(count)), False)
+    certificate = Certificate(2 * count - 2, 3, (), (Block("chain"),), (group,), (), exhausted=True)
+    report = verify_certificate(problem, certificate, search_nodes=50)
+    assert (report.verdict, report.bound) == ("incomplete", 2 * count - 6)
+
+
 def test_undominated_positions_are_those_nothing_beats() -> None:
     rng = random.Random(7)
     for _ in range(50):

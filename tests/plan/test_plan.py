@@ -194,7 +194,13 @@ def test_a_wrong_certificate_is_refused_and_an_open_one_is_reported() -> None:
             plan_from(problem, solved(problem, certificate=wrong))
     weaker = replace(certificate, lower_bound=14)
     plan = plan_from(problem, solved(problem, certificate=weaker))
-    assert (plan.proof.verdict, plan.proof.bound_ns) == ("incomplete", 14)
+    assert (plan.proof.verdict, plan.proof.bound_ns) == ("verified", 15)  # the search reaches what the method says
+    assert plan.certificate is not None
+    assert plan.certificate.lower_bound == 15
+    assert plan.verify_proof().verified
+    partly = Certificate(10, 1, (1,), (Block("chain"),) * 2, dropped=(0,))
+    plan = plan_from(problem, solved(problem, certificate=partly))
+    assert (plan.proof.verdict, plan.proof.bound_ns, plan.certificate) == ("incomplete", 10, partly)
 
 
 def test_no_schedule_is_no_answer_with_demand_and_limit() -> None:

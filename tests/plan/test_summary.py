@@ -84,18 +84,20 @@ def test_the_top_reasons_tell_gains_and_what_stays_out() -> None:
 
 
 def test_the_summary_says_what_became_of_the_certificate() -> None:
-    problem = Problem(("a",), ((Option(HOST, 8),),), (), 0)
-    certificate = Certificate(8, 0, (0,), (Block("chain"),) * 2)
+    problem = Problem(("a", "b"), ((Option(HOST, 6),), (Option(HOST, 2),)), (Dependency(0, 1, 0),), 0)
+    certificate = Certificate(8, 0, (0, 1), (Block("chain"),) * 3)
 
     def line(certificate: Certificate | None, bound: int = 8, status: Any = "optimal") -> str:
-        solution = Solution("exact", status, Schedule((0,), (0,)), bound, certificate)
+        solution = Solution("exact", status, Schedule((0, 0), (0, 6)), bound, certificate)
         return dict(summary(plan_from(problem, solution)))["certificate"]
 
     assert line(None) == ""
     assert line(certificate) == "verified without the solver"
-    partly = Certificate(8, 0, dropped=(0,), blocks=(Block("chain"),), exhausted=True)
+    partly = Certificate(8, 0, dropped=(0, 1), blocks=(Block("chain"),), exhausted=True)
     assert line(partly) == "not verified: it takes more search (see `proof` in the plan)"
-    assert line(replace(certificate, lower_bound=6)) == "verified up to 6 ns (gap 25.00 %), the rest by search"
+    assert line(replace(certificate, lower_bound=6)) == "verified without the solver"
+    without = Certificate(6, 0, (0,), (Block("chain"),) * 2, dropped=(1,))
+    assert line(without) == "verified up to 6 ns (gap 25.00 %), the rest by search"
 
 
 def test_an_empty_plan_has_a_summary() -> None:
