@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cimplan.cli.console import emit_json, note, printable, table, working
+from cimplan.cli.compile import status_text
+from cimplan.cli.console import emit_json, note, noticing_interrupts, printable, table, working
 from cimplan.cli.dual_mode_options import (
     ArraysOption,
     CostModelOption,
@@ -106,14 +107,20 @@ def compare(
         model, hardware, profile, crossbars, mvm_latency, bus_bandwidth, threads, measure_for, shape, quiet or json
     )
     rows: list[dict[str, Any]] = []
-    for name in names:
-        with working(f"solving with {name}", quiet=quiet or json):
-            try:
-                plan = solve(costed, method=name, time_limit_s=limit_s, seed=seed)
-            except CimplanError as error:
-                rows.append({"method": name, "status": "failed", "error": str(error)})
-                continue
-        rows.append({"method": name, "error": "", **_comparable(plan)})
+    with noticing_interrupts() as interrupted:
+        for position, name in enumerate(names):
+            with working(f"solving with {name}", quiet=quiet or json):
+                try:
+                    plan = solve(costed, method=name, time_limit_s=limit_s, seed=seed)
+                except CimplanError as error:
+                    rows.append({"method": name, "status": "failed", "error": str(error)})
+                else:
+                    rows.append({"method": name, "error": "", **_comparable(plan)})
+            if interrupted():
+                # A method answers Ctrl-C with its best plan so far; the user means all of them.
+                left = ", ".join(names[position + 1 :])
+                note(f"interrupted during {name}" + (f"; not run: {left}" if left else ""))
+                break
     if json:
         emit_json({"model": costed.graph.name, "hardware": costed.hardware.name, "methods": rows})
         return
@@ -161,6 +168,7 @@ def _compare_dual_mode(
         raise InputError("no model is given", fix="Name an ONNX file or a reference network such as zoo:resnet18")
     found = load(model, shapes=parse_shapes(shape))
     rows: list[dict[str, Any]] = []
+    told: dict[str, str] = {}
     for name in names:
         with working(f"compiling with {name}", quiet=quiet or as_json) as tell:
             try:
@@ -178,6 +186,7 @@ def _compare_dual_mode(
                 rows.append({"method": name, "status": "failed", "error": str(error)})
                 continue
         rows.append({"method": name, "error": "", **_comparable_dual_mode(plan)})
+        told[name] = status_text(plan)
     if as_json:
         emit_json({"model": found.name, "hardware": hardware.name, "methods": rows})
         return
@@ -192,7 +201,7 @@ def _compare_dual_mode(
                 f"{100 * row['gap']:.2f} %",
                 f"{row['segments']:,}",
                 f"{100 * row['memory_share']:.1f} %",
-                row["status"],
+                told[row["method"]],
                 f"{row['compile_s']:.2f} s",
             )
             if not row["error"]
