@@ -1,10 +1,9 @@
-"""How a partition method grows with the size of the network, block width staying the same.
+"""How the time of the exact method grows with the network: 100 to 3,000 operators, and the whole budget curve.
 
     python benchmarks/partition_growth.py
-    python benchmarks/partition_growth.py --methods exact,greedy --sizes 100,1000 --curve
 
-Also solves a 24-layer transformer of wide attention (eight heads beside each other), where width, not depth, is large.
-Ratios are to the smallest size of the same family, in this run: a linear method has equal time per operator.
+Networks are built from the published architectures with made-up costs (`tests/partition/networks.py`), so that only
+the solver is timed. The budget is half of what the network could use.
 """
 
 from __future__ import annotations
@@ -12,79 +11,56 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "partition"))
 
 from cimplan.cost.problem import Problem
-from cimplan.partition.methods import solve
-from cimplan.plan.check import require
-from common import describe, machine, table, write
-from networks import NETWORKS, transformer
-
-SIZES = (100, 300, 1000, 3000)
-WIDE_OPERATORS = 24 * (8 + 8 * 7)
+from cimplan.partition import exact
+from common import describe, machine, table
+from networks import resnet, stacked_yolo, transformer, yolov5
 
 
-def run(problem: Problem, method: str, time_limit_s: float, *, curve: bool) -> dict[str, Any]:
-    began = time.perf_counter()
-    solution = solve(problem, method, time_limit_s=time_limit_s, curve=curve)
-    elapsed = time.perf_counter() - began
-    require(problem, solution)
-    assert solution.schedule is not None
-    makespan = solution.schedule.makespan(problem)
-    return {
-        "operators": len(problem),
-        "method": method,
-        "status": solution.status,
-        "gap": (makespan - solution.lower_bound) / makespan,
-        "solve_s": elapsed,
-        "curve_points": len(solution.curve),
-        "statistics": dict(solution.statistics),
-    }
+def networks() -> Iterator[tuple[str, Problem]]:
+    """Yield networks of growing size, three kinds."""
+    for depths in ((3, 4, 6, 3), (3, 4, 23, 3), (3, 8, 36, 3), (10, 40, 100, 10), (20, 160, 520, 50)):
+        yield "ResNet, bottlenecks", resnet(depths, bottleneck=True)
+    for stacks in (1, 3, 9, 16):
+        yield "YOLOv5, stacked C3 blocks", stacked_yolo(stacks)
+    for layers in (2, 6, 12, 24, 48):
+        yield "transformer, 8 parallel heads", transformer(layers)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--families", default=",".join(NETWORKS))
-    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
-    parser.add_argument("--methods", default="exact")
-    parser.add_argument("--no-wide", action="store_true", help="leave out the wide transformer")
-    parser.add_argument("--curve", action="store_true", help="ask for the budget curve too")
-    parser.add_argument("--time-limit-s", type=float, default=60.0)
-    parser.add_argument("--output", type=Path, help="folder for partition_growth.json and .md")
-    options = parser.parse_args()
-    facts = machine()
-    sizes = [int(text) for text in options.sizes.split(",")]
-    jobs = [(family, NETWORKS[family](size)) for family in options.families.split(",") for size in sizes]
-    if not options.no_wide:
-        jobs.append(("transformer, 24 layers of 8 heads", transformer(WIDE_OPERATORS)))
-    results: list[dict[str, Any]] = []
-    for method in options.methods.split(","):
-        run(NETWORKS["resnet"](30), method, options.time_limit_s, curve=options.curve)  # imports, compilation
-        for family, problem in jobs:
-            print(f"{method} {family} {len(problem)}", file=sys.stderr, flush=True)
-            results.append({"family": family} | run(problem, method, options.time_limit_s, curve=options.curve))
+def main() -> int:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    print(describe(machine()), "\n")
     rows = []
-    for one in results:
-        same = [other for other in results if (other["family"], other["method"]) == (one["family"], one["method"])]
-        least = min(same, key=lambda other: other["operators"])
-        per_operator = one["solve_s"] / one["operators"]
-        rows.append(
-            [
-                one["family"],
-                one["method"],
-                one["operators"],
-                one["status"],
-                f"{100 * one['gap']:.2f}",
-                f"{one['solve_s']:.3f}",
-                f"{1e6 * per_operator:.0f}",
-                f"{per_operator / (least['solve_s'] / least['operators']):.2f}",
-            ]
-        )
-    head = ["family", "method", "operators", "status", "gap %", "s", "µs / operator", "relative to smallest"]
-    text = f"# Growth\n\n{describe(facts)}. Time limit {options.time_limit_s:g} s.\n\n{table(head, rows)}"
-    write(options.output, "partition_growth", {"machine": facts, "runs": results}, text)
+    for name, network in networks():
+        problem = network.with_budget(sum(max(o.crossbars for o in options) for options in network.options) // 2)
+        wall, used = time.perf_counter(), time.process_time()
+        solution = exact.solve(problem, time_limit_s=60)
+        wall, used = time.perf_counter() - wall, time.process_time() - used
+        assert solution.schedule is not None
+        makespan = solution.schedule.makespan(problem)
+        gap = 100 * (makespan - solution.lower_bound) / makespan
+        rows.append((name, len(problem), solution.status, f"{gap:.3f}", f"{wall:.2f}", f"{used:.2f}"))
+        print(*rows[-1], sep="\t", flush=True)
+    print("\n" + table(("network", "operators", "status", "gap %", "wall s", "processor s"), rows), "\n")
+    rows = []
+    for mvm_ns in (50, 100, 500, 1000):
+        problem = yolov5(budget=50, mvm_ns=mvm_ns)
+        one = time.process_time()
+        exact.solve(problem)
+        one, every = time.process_time() - one, time.process_time()
+        curve = exact.solve(problem, curve=True).curve
+        every = time.process_time() - every
+        proven = sum(point.makespan == point.lower_bound for point in curve)
+        rows.append((mvm_ns, len(curve), proven, f"{one:.2f}", f"{every:.2f}", f"{every / one:.1f}"))
+    head = ("MVM ns", "steps of the curve", "proven", "one budget s", "one budget and curve s", "ratio")
+    print(table(head, rows))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -14,7 +14,10 @@ from cimplan.cost.problem import CIM, HOST, Dependency, Option, Problem
 
 @dataclass
 class Network:
-    """Collects operators in topological order; a tensor is (operator or None for a graph input, channels, height, width)."""
+    """Collects operators in topological order.
+
+    A tensor is (operator, channels, height, width), with None for the operator of a graph input.
+    """
 
     host_scale: float = 1.0
     bus_gbps: float = 20.48
@@ -138,13 +141,19 @@ def _detect(net, x, constant_fed):
     return net.add("reshape_out", [(len(net.names) - 1, 255, height, width)], (255, height * width, 1))
 
 
-def yolov5(*, budget=50, depths=(1, 2, 3, 1), head_depth=1, size=640, constant_fed=True, **costs):
+def yolov5(*, budget=50, depths=(1, 2, 3, 1), head_depth=1, size=640, constant_fed=True, stacks=1, **costs):
     net = Network(**costs)
+
+    def c3(x, channels, count, shortcut=True):
+        for _ in range(stacks):
+            x = _c3(net, x, channels, count, shortcut)
+        return x
+
     x = _silu(net, net.same("quantize", (None, 3, size, size)), 16, 6, 2)
-    x = _c3(net, _silu(net, x, 32, 3, 2), 32, depths[0])
-    p3 = x = _c3(net, _silu(net, x, 64, 3, 2), 64, depths[1])
-    p4 = x = _c3(net, _silu(net, x, 128, 3, 2), 128, depths[2])
-    x = _c3(net, _silu(net, x, 256, 3, 2), 256, depths[3])
+    x = c3(_silu(net, x, 32, 3, 2), 32, depths[0])
+    p3 = x = c3(_silu(net, x, 64, 3, 2), 64, depths[1])
+    p4 = x = c3(_silu(net, x, 128, 3, 2), 128, depths[2])
+    x = c3(_silu(net, x, 256, 3, 2), 256, depths[3])
     x = _silu(net, x, 128)
     pools = [x]
     for _ in range(3):
@@ -152,17 +161,22 @@ def yolov5(*, budget=50, depths=(1, 2, 3, 1), head_depth=1, size=640, constant_f
     x = _silu(net, net.concat(*pools), 256)
     a = _silu(net, x, 128)
     up = net.add("resize", [a], (128, a[2] * 2, a[3] * 2))
-    b = _silu(net, _c3(net, net.concat(up, p4), 128, head_depth, False), 64)
+    b = _silu(net, c3(net.concat(up, p4), 128, head_depth, False), 64)
     up = net.add("resize", [b], (64, b[2] * 2, b[3] * 2))
-    out3 = _c3(net, net.concat(up, p3), 64, head_depth, False)
+    out3 = c3(net.concat(up, p3), 64, head_depth, False)
     heads = [_detect(net, out3, constant_fed)]
-    out4 = _c3(net, net.concat(_silu(net, out3, 64, 3, 2), b), 128, head_depth, False)
+    out4 = c3(net.concat(_silu(net, out3, 64, 3, 2), b), 128, head_depth, False)
     heads.append(_detect(net, out4, constant_fed))
-    out5 = _c3(net, net.concat(_silu(net, out4, 128, 3, 2), a), 256, head_depth, False)
+    out5 = c3(net.concat(_silu(net, out4, 128, 3, 2), a), 256, head_depth, False)
     heads.append(_detect(net, out5, constant_fed))
     total = sum(head[2] for head in heads)
     net.same("dequantize", net.add("concat", heads, (255, total, 1)))
     return net.problem(budget)
+
+
+def stacked_yolo(stacks, *, budget=50, **costs):
+    """YOLOv5n with each C3 block repeated: deeper, but no block is wider."""
+    return yolov5(budget=budget, stacks=stacks, **costs)
 
 
 def transformer(layers=24, *, width=256, heads=8, tokens=64, budget=200, **costs):

@@ -28,7 +28,7 @@ from cimplan.partition.realise import decisions, descend, realise, searched
 from cimplan.partition.search import LABEL_LIMIT as SEARCH_LABELS
 from cimplan.partition.search import Search, SearchLimitError, exact_fillers, first_block
 from cimplan.partition.spine import IDEAL_LIMITS, Spine, find_spine
-from cimplan.partition.structure import Network
+from cimplan.partition.structure import Network, as_set
 from cimplan.partition.tables import Remaining, Tables, remaining, tabulate
 from cimplan.partition.timing import least_choices, list_schedule, retimed
 from cimplan.plan.certificate import Certificate
@@ -41,6 +41,9 @@ _EFFORTS = (1, 10)
 
 _PATIENCE_S = 10.0
 """Seconds for the first turn of the constraint model: enough for small networks without structure."""
+
+_BEAM = 100
+"""Labels that a beam search keeps."""
 
 _REALISED = 40
 """Ways through the blocks that are turned into schedules, best bound first."""
@@ -212,23 +215,39 @@ def _fold(attempt: _Attempt, network: Network, spine: Spine, effort: int) -> Non
 
 def _close(attempt: _Attempt, tables: Tables, rest: Remaining, effort: int) -> None:
     """Search through the blocks with ever fewer pooled fillers until the bound meets the best schedule."""
-    for exact in exact_fillers(tables):
-        goal = OneBudget(attempt.problem.budget, attempt.makespan, attempt.deadline)
+    budget = attempt.problem.budget
+
+    def search(exact: int, beam: int | None) -> None:
+        goal = OneBudget(budget, attempt.makespan, attempt.deadline)
         first = first_block(tables, exact)
         labels, count = fold_until(tables, first, rest, goal)
-        limit = effort * SEARCH_LABELS
-        try:
-            found, more = Search(tables, rest, goal, first, exact, limit=limit).run(labels)
-        except SearchLimitError:
-            return
+        found, more = Search(tables, rest, goal, first, exact, limit=effort * SEARCH_LABELS).run(labels, beam=beam)
         attempt.count("labels", count + more)
-        bound = found[0].makespan if found else attempt.makespan
-        if found:
-            attempt.offer(realise(tables, *searched(tables, found[0].trail)), "search")
-        certificate = certify(tables, bound, attempt.problem.budget, searched=exact)
-        attempt.raise_bound(bound, certificate, "search")
+        for completion in found[:1]:
+            attempt.offer(realise(tables, *searched(tables, completion.trail)), "search")
+        if beam is None:
+            bound = found[0].makespan if found else goal.below
+            attempt.raise_bound(bound, certify(tables, bound, budget, searched=exact), "search")
+
+    sets = list(exact_fillers(tables))
+    meeting = first_block(tables, sets[0])
+    nearby = as_set(v for group in tables.spine.groups if group.release >= meeting for v in group.operators)
+    for exact in sets:
+        try:
+            search(exact, None)
+        except SearchLimitError:
+            known = attempt.makespan
+            search(nearby, effort * _BEAM)
+            if attempt.makespan == known:
+                return
+            try:  # a better schedule may have made it less
+                search(exact, None)
+            except SearchLimitError:
+                return
         if attempt.closed:
             return
+        if exact == sets[0] and len(sets) > 1:
+            search(nearby, effort * _BEAM)
 
 
 def _curve(attempt: _Attempt, network: Network) -> tuple[CurvePoint, ...]:

@@ -236,13 +236,16 @@ class Search:
 
     # --- the search -----------------------------------------------------------------------------------------
 
-    def run(self, labels: dict[int, list[Label]]) -> tuple[list[Completion], int]:
+    def run(self, labels: dict[int, list[Label]], *, beam: int | None = None) -> tuple[list[Completion], int]:
         """Search for all schedules that are worthwhile.
 
         Parameters
         ----------
         labels : dict of int to list of Label
             Per option of the cut before the first block, the labels of a fold up to there.
+        beam : int, optional
+            Keep only so many labels with equally many operators done, the most promising: finds good schedules fast,
+            and proves nothing.
 
         Returns
         -------
@@ -264,7 +267,7 @@ class Search:
                 state = self._state(done)
                 count += len(some)
                 watch(self.goal.deadline)
-                if count > self.limit:
+                if beam is None and count > self.limit:
                     raise SearchLimitError
                 for v in state.available:
                     then = self._state(done | 1 << v)
@@ -272,9 +275,32 @@ class Search:
                     if fresh:
                         grown.setdefault(then.done, []).extend(fresh)
             layer = {done: undominated(some) for done, some in grown.items()}
+            if beam is not None:
+                layer = self._promising(layer, beam)
         final = layer.get(self.everything, [])
         completions = [Completion(numbers[_END], numbers[_CROSSBARS], trail) for numbers, trail in final]
         return sorted(completions, key=lambda completion: completion[:2]), count
+
+    def _promising(self, layer: dict[int, list[Labelled]], most: int) -> dict[int, list[Labelled]]:
+        """Return the labels with the least bounds on the makespan."""
+        if sum(map(len, layer.values())) <= most:
+            return layer
+        ranked = []
+        for done, labels in layer.items():
+            state = self._state(done)
+            for numbers, trail in labels:
+                left = self.goal.budget - numbers[_CROSSBARS]
+                bound = max(
+                    numbers[_BUSY] + state.load.at(left),
+                    *(ticks + (0 if after is None else after.at(left)) for ticks, after in _paths(state, numbers)),
+                    numbers[_END],
+                )
+                ranked.append((bound, done, (numbers, trail)))
+        ranked.sort(key=lambda entry: (entry[0], entry[2][0]))
+        kept: dict[int, list[Labelled]] = {}
+        for _, done, label in ranked[:most]:
+            kept.setdefault(done, []).append(label)
+        return kept
 
     def _begin(self, labels: dict[int, list[Label]]) -> list[Labelled]:
         state = self._state(0)

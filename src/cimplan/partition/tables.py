@@ -24,8 +24,12 @@ Integers = npt.NDArray[np.int64]
 UNREACHABLE = np.int64(2**60)
 """Remaining time where the crossbars do not suffice."""
 
-_ENTRIES = 2**24
+_ENTRIES = 2**25
 """Numbers that the tables of what remains may hold; beyond, crossbars are counted in larger units (still a bound)."""
+
+
+_LISTED = 1024
+"""Entries up to which a table is kept as a list too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +54,13 @@ class Floor:
         """Return the value for a number of crossbars left."""
         if crossbars < 0:
             return int(UNREACHABLE)
-        return self._listed[min(max(crossbars // self.unit - self.first, 0), len(self._listed) - 1)]
+        entry = min(max(crossbars // self.unit - self.first, 0), len(self.ticks) - 1)
+        return self._listed[entry] if self._listed is not None else int(self.ticks[entry])
 
     @cached_property
-    def _listed(self) -> list[int]:
-        listed: list[int] = self.ticks.tolist()
-        return listed
+    def _listed(self) -> list[int] | None:
+        """The entries as a list, which is quicker to read, if there are not too many."""
+        return self.ticks.tolist() if len(self.ticks) <= _LISTED else None
 
     def whole(self, budget: int) -> Integers:
         """Return the values for 0 … `budget` crossbars left."""
