@@ -40,7 +40,7 @@ class CimplanError(Exception):
     def __str__(self) -> str:
         """Return the whole message as one paragraph."""
         head = f"{self.where}: {self.what}" if self.where else self.what
-        parts = [part.rstrip(".") + "." for part in (head, self.why, self.fix) if part]
+        parts = [part if part.endswith("?") else part.rstrip(".") + "." for part in (head, self.why, self.fix) if part]
         return " ".join(parts)
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,8 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from cimplan.errors import InputError
+from cimplan.units import format_size
 
 _CHUNK_BYTES = 1 << 20
+_DIGITS_LIMIT = 400
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+SIZE_LIMIT_BYTES = 64 * 1024 * 1024
+"""Of a JSON file; small objects take up to forty times their text in memory."""
 
 
 def sha256_of(path: Path) -> str:
@@ -29,16 +36,20 @@ def sha256_of(path: Path) -> str:
 def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary path beside `path` that takes its place when the block ends well.
 
-    If the block raises, the temporary file is removed and `path` is as it was.
+    If the block raises, the temporary file is removed and `path` is as it was. A symbolic link stays one: the file it
+    points to is replaced. Devices and pipes are refused, as they would be turned into files.
 
     Raises
     ------
     InputError
-        If the folder does not exist or cannot be written.
+        If the folder does not exist or cannot be written, or `path` is there and is not a file.
     """
+    check_writable(path)
+    path = path.resolve() if path.is_symlink() else path
     folder = path.parent
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name[:64]}.", suffix=".tmp", dir=folder)
+        # A character may take four bytes, and a file name has at most 255 of them.
+        handle, name = tempfile.mkstemp(prefix=f".{path.name[:32]}.", suffix=".tmp", dir=folder)
     except OSError as error:
         raise InputError(
             f"cannot write {path.name!r}", where=str(folder), why=str(error.strerror), fix="Choose another folder"
@@ -56,6 +67,43 @@ def replacing(path: Path) -> Iterator[Path]:
             raise InputError(f"cannot write {str(path)!r}", why=str(error.strerror)) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_writable(path: Path, *inputs: Path | None) -> None:
+    """Refuse a path that cannot become a file, or that is one of the files a command reads.
+
+    Parameters
+    ----------
+    path : Path
+        To be written.
+    inputs : Path or None
+        Files that must stay as they are; links to them count, too.
+
+    Raises
+    ------
+    InputError
+        If the folder does not exist, or `path` is a folder, a device, a pipe or an input.
+    """
+    try:
+        if not path.parent.is_dir():
+            raise InputError(
+                f"cannot write {path.name!r}",
+                where=str(path.parent),
+                why="there is no such folder",
+                fix="Choose another folder",
+            )
+        if not path.exists():
+            return
+        if not path.is_file():
+            why = "it is a folder" if path.is_dir() else "it is a device or a pipe, not a file"
+            raise InputError(f"cannot write {str(path)!r}", why=why, fix="Choose another file")
+        for source in inputs:
+            if source is not None and source.exists() and path.samefile(source):
+                raise InputError(
+                    "the output is a file that the command reads", where=str(path), fix="Choose another file"
+                )
+    except OSError as error:
+        raise InputError(f"cannot write {str(path)!r}", why=str(error.strerror)) from error
 
 
 def write_text(path: Path, text: str) -> None:
@@ -82,15 +130,48 @@ def read_json(path: Path, kind: str) -> Any:
     Raises
     ------
     InputError
-        If it cannot be read or is not JSON; with line and column.
+        If it cannot be read or is not JSON, with line and column; if an object has a key twice, or text is not
+        Unicode.
     """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InputError(f"the key {twice!r} is given twice", where=str(path))
+        return found
+
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as stream:
+            # A pipe or a device has no size to look at first.
+            content = stream.read(SIZE_LIMIT_BYTES + 1)
+        if len(content) > SIZE_LIMIT_BYTES:
+            limit = format_size(SIZE_LIMIT_BYTES)
+            raise InputError(f"is not a {kind}", where=str(path), why=f"it is larger than {limit}")
+        text = content.decode("utf-8")
+        value = json.loads(text, object_pairs_hook=unique, parse_int=_whole_number)
+        if _SURROGATE.search(text):
+            # Half of a surrogate pair is an escape that JSON allows, but no text: it could never be written again.
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+        return value
     except OSError as error:
         raise InputError(f"cannot read the {kind}", where=str(path), why=str(error.strerror)) from error
-    except (UnicodeDecodeError, RecursionError) as error:
+    except (UnicodeError, RecursionError) as error:
         raise InputError(f"is not a {kind}", where=str(path), why="it is not JSON text") from error
     except json.JSONDecodeError as error:
         raise InputError(
             f"is not a {kind}", where=f"{path}:{error.lineno}:{error.colno}", why=f"not JSON: {error.msg}"
         ) from error
+    except _NumberTooLongError as error:
+        raise InputError(f"is not a {kind}", where=str(path), why=str(error)) from error
+
+
+class _NumberTooLongError(ValueError):
+    pass
+
+
+def _whole_number(digits: str) -> int:
+    if len(digits) > _DIGITS_LIMIT:
+        raise _NumberTooLongError(f"a number in it has {len(digits)} digits")
+    return int(digits)

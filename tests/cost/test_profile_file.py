@@ -7,6 +7,7 @@ import json
 import pytest
 from cost_cases import small_graph, small_profile
 
+from cimplan import files
 from cimplan.cost import profile_file
 from cimplan.errors import InputError
 from cimplan.files import sha256_of
@@ -121,7 +122,7 @@ def test_a_file_that_is_no_profile_is_refused(tmp_path, content):
 def test_a_huge_file_is_refused_unread(tmp_path):
     path = tmp_path / "host.json"
     with path.open("wb") as stream:
-        stream.truncate(profile_file.SIZE_LIMIT_BYTES + 1)
+        stream.truncate(files.SIZE_LIMIT_BYTES + 1)
     with pytest.raises(InputError, match="larger than"):
         profile_file.load(path)
 

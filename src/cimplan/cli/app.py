@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Annotated, NoReturn
@@ -9,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from cimplan.cli import compare, compile, doctor, explore, export, hardware, models, partition, reproduce, zoo
-from cimplan.cli.console import emit, fail, note
+from cimplan.cli.console import emit, fail, note, paragraph
 from cimplan.errors import CimplanError
 
 # Plain help: typer's rich help would double the time until a user reads the first line.
@@ -60,6 +61,9 @@ def _root(
 def main() -> NoReturn:
     """Run the command line."""
     debug = "--debug" in sys.argv[1:] or bool(os.environ.get("CIMPLAN_DEBUG"))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A name that the terminal's encoding cannot show must not cost the result.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except CimplanError as error:
@@ -82,7 +86,7 @@ def main() -> NoReturn:
         if debug:
             raise
         note(
-            f"cimplan: internal fault: {type(error).__name__}: {error}. "
+            f"cimplan: internal fault: {type(error).__name__}: {paragraph(str(error))}. "
             "Run again with --debug for the traceback, and please report it."
         )
         sys.exit(3)

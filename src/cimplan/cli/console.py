@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 from cimplan.errors import CimplanError
 
+_MESSAGE_LIMIT = 2000
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
 
 def emit(line: str = "") -> None:
-    """Print one line of a result."""
-    sys.stdout.write(line + "\n")
+    """Print one line of a result, or several; control characters of a name in it cannot steer a terminal."""
+    sys.stdout.write(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", line) + "\n")
 
 
 def emit_json(value: Any) -> None:
@@ -30,8 +37,15 @@ def note(line: str) -> None:
 
 def fail(error: CimplanError) -> int:
     """Print an error as one paragraph and return its exit code."""
-    note(f"cimplan: {error}")
+    note(f"cimplan: {paragraph(str(error))}")
     return error.exit_code
+
+
+def paragraph(text: str) -> str:
+    """Return a message as one printable paragraph of bounded length; it may quote a hostile file or option."""
+    text = printable(" ".join(text.split()))
+    half = _MESSAGE_LIMIT // 2
+    return text if len(text) <= _MESSAGE_LIMIT else f"{text[:half]} … {text[-half:]}"
 
 
 def printable(text: str) -> str:
@@ -74,3 +88,23 @@ def working(what: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]
 
     with Console(stderr=True).status(Text(what)) as status:
         yield lambda text: status.update(Text(f"{what}: {text}"))
+
+
+@contextmanager
+def noticing_interrupts() -> Iterator[Callable[[], bool]]:
+    """Give a function that tells whether Ctrl-C was pressed in the block, also where the work went on after it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    pressed = False
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        pressed = True
+        signal.default_int_handler(number, frame)
+
+    previous = signal.signal(signal.SIGINT, handle)
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, previous)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cimplan.cli.console import emit
-from cimplan.cli.options import ShapeOption, parse_shapes
+from cimplan.cli.options import ShapeOption, files_named, parse_shapes
 
 if TYPE_CHECKING:
     from cimplan.plan.dual_mode import DualModePlan
@@ -19,7 +19,9 @@ _ONNX = "onnx"
 
 def export(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.", show_default=False)],
-    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="trace (Perfetto), csv, or program (dual-mode).")],
+    to: Annotated[
+        str, typer.Option("--to", metavar="FORMAT", help="trace (Perfetto), csv, onnx, or program (dual-mode).")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")],
     model: Annotated[
         str | None, typer.Option("--model", metavar="MODEL", help="The planned model; needed for onnx.")
@@ -32,7 +34,7 @@ def export(
     """Write a plan of `partition` or `compile` as a timeline, a table, annotated ONNX, or a program."""
     from cimplan.errors import InputError, did_you_mean
     from cimplan.export import DUAL_MODE_FORMATS, FORMATS
-    from cimplan.files import read_json
+    from cimplan.files import check_writable, read_json
 
     known = sorted({*FORMATS, *DUAL_MODE_FORMATS, _ONNX})
     if to not in known:
@@ -50,6 +52,8 @@ def export(
                 where=str(plan),
                 fix=f"Choose one of: {', '.join(sorted(for_kind))}",
             )
+    if not parts:
+        check_writable(output, plan, *files_named(model))
     if dual_mode:
         written = DUAL_MODE_FORMATS[to](_dual_mode_plan(value, plan), output)
     elif to == _ONNX:

@@ -15,6 +15,7 @@ from cimplan.cli.options import (
     ModelArgument,
     QuietOption,
     ShapeOption,
+    files_named,
     parse_shapes,
 )
 
@@ -81,7 +82,7 @@ def quantize(
 ) -> None:
     """Quantise a float model to int8 (static, through ONNX Runtime's own quantiser)."""
     from cimplan.api.models import load
-    from cimplan.errors import InputError
+    from cimplan.files import check_writable
     from cimplan.graph.quantise import quantise
 
     source = model
@@ -89,8 +90,7 @@ def quantize(
         source = f"{model}{'&' if '?' in model else '?'}form=float"
     with working("quantising", quiet=quiet or json):
         found = load(source, shapes=parse_shapes(shape))
-        if output.exists() and output.resolve() == found.path.resolve():
-            raise InputError("the output is the model itself", where=str(output), fix="Choose another file")
+        check_writable(output, found.path)
         quantise(found.path, output, calibration=calibration, seed=seed, shapes=found.shapes)
     if json:
         emit_json({"model": found.source, "output": str(output), "calibration": str(calibration or "random")})
@@ -116,12 +116,11 @@ def profile(
     """Measure every operator of a model on this machine; the file travels."""
     from cimplan.api import partitioning
     from cimplan.api.models import load
-    from cimplan.errors import InputError
+    from cimplan.files import check_writable
     from cimplan.units import format_duration, parse_duration_ns
 
     measure_s = None if measure_for is None else parse_duration_ns(measure_for) / 1e9
-    if not output.parent.is_dir():
-        raise InputError("cannot write the profile", where=str(output), why="its folder does not exist")
+    check_writable(output, *files_named(model))
     with working("preparing", quiet=quiet or json) as tell:
         found = load(model, shapes=parse_shapes(shape))
         if estimate is not None:

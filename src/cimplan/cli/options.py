@@ -24,6 +24,11 @@ MeasureOption = Annotated[
 HardwareOption = Annotated[str, typer.Option("--hardware", metavar="NAME|FILE", help="Preset or YAML description.")]
 
 
+def files_named(*names: str | None) -> tuple[Path, ...]:
+    """Return those of the names that are paths, not reference networks or presets; such files are never overwritten."""
+    return tuple(Path(name) for name in names if name and not name.startswith("zoo:"))
+
+
 def parse_shapes(texts: Iterable[str] | None) -> dict[str, tuple[int, ...]]:
     """Parse ``name=1,3,224,224`` into shapes by input name.
 

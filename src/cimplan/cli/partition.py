@@ -19,6 +19,7 @@ from cimplan.cli.options import (
     OutputOption,
     QuietOption,
     ShapeOption,
+    files_named,
     parse_fixes,
     parse_shapes,
 )
@@ -80,14 +81,14 @@ def partition(
 ) -> None:
     """Decide which operators run on the crossbars and when, with the least end-to-end latency."""
     from cimplan.api.partitioning import solve
-    from cimplan.errors import InputError
+    from cimplan.files import check_writable
     from cimplan.plan.plan import Plan
     from cimplan.units import parse_duration_ns
 
     fixes = parse_fixes(fix)
     limit_s = None if time_limit is None else parse_duration_ns(time_limit) / 1e9
-    if output is not None and not output.parent.is_dir():
-        raise InputError("cannot write the plan", where=str(output), why="its folder does not exist")
+    if output is not None:
+        check_writable(output, *files_named(model, hardware), profile, warm_start)
     start = None if warm_start is None else Plan.read(warm_start)
     costed = costed_network(
         model, hardware, profile, crossbars, mvm_latency, bus_bandwidth, threads, measure_for, shape, quiet or json

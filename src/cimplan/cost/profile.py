@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING
 
-from cimplan.cost.naming import with_stable_names
+from cimplan.cost.naming import make_json_safe, with_stable_names
 from cimplan.cost.profile_file import (
     HostProfile,
     MachineRecord,
@@ -237,7 +237,7 @@ def _prepare(path: Path, folder: Path, threads: int, shapes: Mapping[str, tuple[
 
 
 def _nodes(saved: Path, fed: set[str]) -> list[Node]:
-    """Return the nodes of the optimised graph; its inputs are made those of the model."""
+    """Return the nodes of the optimised graph; its inputs are made those of the model, its names fit for JSON."""
     from cimplan.cost.host import Node
     from cimplan.graph.skim import read_skeleton
 
@@ -245,10 +245,20 @@ def _nodes(saved: Path, fed: set[str]) -> list[Node]:
     initializers = {tensor.name for tensor in graph.initializer}
     if {value.name for value in graph.input} - initializers - fed:
         _drop_inputs(saved, initializers | fed)
+    if make_json_safe(graph):
+        _make_names_json_safe(saved)
     return [
         Node(node.name, node.op_type, tuple(filter(None, node.input)), tuple(filter(None, node.output)))
         for node in graph.node
     ]
+
+
+def _make_names_json_safe(saved: Path) -> None:
+    import onnx
+
+    model = onnx.load(saved, load_external_data=False)
+    make_json_safe(model.graph)
+    onnx.save(model, saved)
 
 
 def _drop_inputs(saved: Path, known: set[str]) -> None:

@@ -20,7 +20,6 @@ from cimplan.files import read_json, sha256_of, write_text
 from cimplan.graph.operators import BITS_OF_DTYPE, MatrixWork, Operator, OperatorGraph, Tensor
 
 SCHEMA_VERSION: Literal[1] = 1
-SIZE_LIMIT_BYTES = 256 * 1024 * 1024
 
 TimeKind = Literal["measured", "estimated", "free (view)"]
 
@@ -270,12 +269,6 @@ def load(path: Path) -> HostProfile:
     InputError
         If it cannot be read, is too large, has a wrong or missing entry, or contradicts itself.
     """
-    try:
-        size = path.stat().st_size
-    except OSError as error:
-        raise InputError("cannot read the profile", where=str(path), why=str(error.strerror)) from error
-    if size > SIZE_LIMIT_BYTES:
-        raise InputError("is not a profile", where=str(path), why=f"it is larger than {SIZE_LIMIT_BYTES} bytes")
     return from_value(read_json(path, "profile"), str(path))
 
 

@@ -1,0 +1,177 @@
+"""Hostile names, files and places to write to: nothing is overwritten, nothing steers the terminal, no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+EVIL = "\x1b[31mevil\x1b]0;title\x07\n\r<b>"
+
+
+def refused(run, *words: str) -> None:
+    assert run.code == 2, (run.code, run.err)
+    assert run.err.startswith("cimplan: ")
+    assert run.err.count("\n") == 1
+    assert run.err.strip().isprintable()
+    for word in words:
+        assert word in run.err, run.err
+
+
+def named(tmp_path, *names):
+    nodes = [helper.make_node("Relu", [f"t{index}"], [f"t{index + 1}"], name=name) for index, name in enumerate(names)]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("t0", TensorProto.FLOAT, [1, 64])],
+        [helper.make_tensor_value_info(f"t{len(names)}", TensorProto.FLOAT, [1, 64])],
+    )
+    path = tmp_path / "named.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_control_characters_of_an_option_do_not_reach_the_terminal(cimplan, profile_file, tmp_path):
+    refused(cimplan("partition", "--profile", profile_file, "--fix", f"{EVIL}=cim"), "evil")
+    refused(cimplan("inspect", f"{EVIL}.onnx"), "no such file")
+    refused(cimplan("partition", "--profile", profile_file, "-o", tmp_path / EVIL / "plan.json"), "no such folder")
+
+
+def test_control_characters_of_a_model_or_a_profile_do_not_reach_the_terminal(cimplan, profile_file, tmp_path):
+    graph = helper.make_graph(
+        [helper.make_node(f"Odd{EVIL}", ["x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    model = tmp_path / "odd.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), model)
+    refused(cimplan("inspect", model), "Odd")
+    profile = tmp_path / "odd.json"
+    profile.write_text(json.dumps(json.loads(profile_file.read_text()) | {EVIL: 1}))
+    refused(cimplan("partition", "--profile", profile), "not known")
+
+
+def test_control_characters_of_a_description_do_not_reach_the_terminal(cimplan, tmp_path):
+    text = cimplan("hardware", "show", "rram-256").out.replace("name: rram-256", 'name: "\\e[31mred"')
+    path = tmp_path / "red.yaml"
+    path.write_text(text)
+    run = cimplan("hardware", "check", path)
+    assert run.code == 0
+    assert "\x1b" not in run.out
+
+
+def test_an_error_about_a_very_long_value_stays_short(cimplan, profile_file):
+    run = cimplan("partition", "--profile", profile_file, "--mvm-latency", "9" * 50_000 + "ns")
+    refused(run, "finite")
+    assert len(run.err) < 3000
+
+
+def test_node_names_that_break_the_runtimes_profile_are_measured(cimplan, tmp_path):
+    model = named(tmp_path, EVIL, 'quo"te', "back\\slash", "quo_te", "=cmd()")
+    run = cimplan("profile", model, "-o", tmp_path / "host.json", "--measure-for", "100ms", "--json")
+    assert run.code == 0, run.err
+    assert run.json["operators"] == 5
+    again = cimplan("partition", model, "--profile", tmp_path / "host.json", "--all")
+    assert again.code == 0
+    assert "\x1b" not in again.out
+
+
+@pytest.mark.parametrize("place", ["model", "profile", "link"])
+def test_partition_overwrites_none_of_its_inputs(cimplan, model_file, profile_file, tmp_path, place):
+    model, profile, link = tmp_path / "m.onnx", tmp_path / "p.json", tmp_path / "link.json"
+    model.write_bytes(model_file.read_bytes())
+    profile.write_bytes(profile_file.read_bytes())
+    link.symlink_to(profile)
+    output = {"model": model, "profile": profile, "link": link}[place]
+    refused(cimplan("partition", model, "--profile", profile, "-o", output), "reads")
+    assert model.read_bytes() == model_file.read_bytes()
+    assert profile.read_bytes() == profile_file.read_bytes()
+
+
+def test_profile_and_export_overwrite_none_of_their_inputs(cimplan, model_file, profile_file, tmp_path):
+    model = tmp_path / "m.onnx"
+    model.write_bytes(model_file.read_bytes())
+    refused(cimplan("profile", model, "-o", model), "reads")
+    plan = tmp_path / "plan.json"
+    assert cimplan("partition", model, "--profile", profile_file, "-o", plan).code == 0
+    before = plan.read_bytes()
+    for kind in ("trace", "csv"):
+        refused(cimplan("export", plan, "--to", kind, "-o", plan), "reads")
+    refused(cimplan("export", plan, "--to", "onnx", "--model", model, "-o", model), "reads")
+    assert plan.read_bytes() == before
+    assert model.read_bytes() == model_file.read_bytes()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes in the file system")
+def test_a_pipe_is_not_replaced_by_a_file(cimplan, profile_file, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    refused(cimplan("partition", "--profile", profile_file, "-o", pipe), "pipe")
+    assert pipe.is_fifo()
+
+
+def test_a_result_survives_a_terminal_that_cannot_show_it(profile_file):
+    environment = dict(os.environ, PYTHONIOENCODING="ascii")
+    run = subprocess.run(
+        [sys.executable, "-m", "cimplan", "partition", "--profile", profile_file, "--time-limit", "5s"],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "this plan" in run.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
+def test_ctrl_c_stops_a_comparison_and_keeps_its_rows(profile_file):
+    code = (
+        "import os, signal, sys\n"
+        "from cimplan.api import partitioning\n"
+        "solve = partitioning.solve\n"
+        "def interrupted(costed, *, method, **options):\n"
+        "    plan = solve(costed, method=method, **options)\n"
+        "    if method == 'heft':\n"
+        "        try:\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "            signal.sigtimedwait([], 1)\n"
+        "        except KeyboardInterrupt:\n"
+        "            pass\n"
+        "    return plan\n"
+        "partitioning.solve = interrupted\n"
+        "from cimplan.cli import main\n"
+        f"sys.argv = ['cimplan', 'compare', '--profile', {str(profile_file)!r}, '--methods', 'greedy,heft,cpu-only']\n"
+        "main()\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert "greedy" in run.stdout and "heft" in run.stdout
+    assert "cpu-only" not in run.stdout
+    assert "not run: cpu-only" in run.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
+def test_ctrl_c_at_any_moment_of_the_start_gives_no_traceback(profile_file):
+    for delay_s in (0.02, 0.08, 0.15, 0.3):
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from cimplan.cli import main; print('up', flush=True); main()", "doctor"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        time.sleep(delay_s)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate()
+        assert process.returncode in (0, 130)
+        assert "Traceback" not in error
