@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from itertools import islice
@@ -37,6 +38,7 @@ class DaskEngine:
                 "a Dask cluster needs the extra dask", fix="pip install 'cimplan[dask]', on the workers too"
             ) from error
         self._address = address
+        self._levels: dict[str, int] = {}
         _require_address(address)
         client: Any = distributed.Client
         try:
@@ -48,6 +50,7 @@ class DaskEngine:
                 why=" ".join(str(error).split()),
                 fix="Start one (`dask scheduler`), or check the address",
             ) from error
+        self._hush()
         try:
             self._require_workers()
         except BaseException:
@@ -76,6 +79,15 @@ class DaskEngine:
     def close(self) -> None:
         """Leave the cluster, which goes on."""
         self._client.close()
+        for name, level in self._levels.items():
+            logging.getLogger(name).setLevel(level)
+
+    def _hush(self) -> None:
+        """Keep the logs of the client from the user: what they say of a lost worker or scheduler, errors say too."""
+        names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]
+        for name in (*names, "asyncio", "tornado.application"):
+            self._levels[name] = logging.getLogger(name).level
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
     def run(
         self, function: Callable[[Task], Result], tasks: Iterable[Task]
@@ -124,6 +136,8 @@ class DaskEngine:
                 self._client.cancel(list(running))
 
     def _lost(self) -> InputError:
+        # Connections that were under way come to their end later, each with a traceback in the log.
+        self._levels.clear()
         return InputError(
             "the Dask cluster is lost",
             where=self._address,

@@ -24,7 +24,7 @@ from cimplan.explore.space import (
     points_wanted,
     seconds,
 )
-from cimplan.hardware.document import Document, FieldPath
+from cimplan.hardware.document import Document
 from cimplan.hardware.loading import known_fields, load, preset_names
 from cimplan.hardware.schema import Hardware
 
@@ -194,9 +194,13 @@ def _check_axis(space: Space, name: str, hardware: Hardware, found: Document) ->
         values = values_of(space.vary[name])
     except ValueError as error:
         raise InputError("the range is not valid", where=place, why=str(error)) from error
+    if isinstance(space.vary[name], Range):
+        # Fields are bounded from below and above: what holds for both ends holds between them.
+        for value in (values[0], values[-1]):
+            _check_value(name, value, hardware, place)
+        return
     for index, value in enumerate(values):
-        path: FieldPath = ("vary", name) if isinstance(space.vary[name], Range) else ("vary", name, index)
-        _check_value(name, value, hardware, found.place(path))
+        _check_value(name, value, hardware, found.place(("vary", name, index)))
 
 
 def _check_value(name: str, value: Value, hardware: Hardware, place: str) -> None:
