@@ -10,7 +10,6 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,109 +20,23 @@ from sqlalchemy.dialects import postgresql, sqlite
 from cimplan.errors import InputError, NoAnswerError
 from cimplan.explore.address import Address
 from cimplan.explore.locks import FileLock
-
-SCHEMA_VERSION = 1
+from cimplan.explore.store_schema import (
+    ABOUT,
+    MEMBERS,
+    METADATA,
+    POINTS,
+    PROFILES,
+    SCHEMA_VERSION,
+    SWEEPS,
+    SweepStatus,
+)
 
 Item = TypeVar("Item")
-
-_metadata = sa.MetaData()
-_about = sa.Table(
-    "cimplan_about", _metadata, sa.Column("name", sa.String(40), primary_key=True), sa.Column("value", sa.Text)
-)
-_profiles = sa.Table(
-    "cimplan_profiles",
-    _metadata,
-    sa.Column("key", sa.String(64), primary_key=True),
-    sa.Column("content", sa.LargeBinary, nullable=False),
-)
-_points = sa.Table(
-    "cimplan_points",
-    _metadata,
-    sa.Column("key", sa.String(64), primary_key=True),
-    sa.Column("status", sa.String(16), nullable=False),
-    sa.Column("result", sa.JSON, nullable=False),
-    sa.Column("finished", sa.Float, nullable=False),  # seconds since 1970
-    # How often a result was handed in; only the first is kept, so more than 1 is work done in vain.
-    sa.Column("computed", sa.Integer, nullable=False),
-)
-_sweeps = sa.Table(
-    "cimplan_sweeps",
-    _metadata,
-    sa.Column("sweep", sa.String(64), primary_key=True),
-    sa.Column("name", sa.String(200), nullable=False),
-    sa.Column("space", sa.JSON, nullable=False),
-    sa.Column("columns", sa.JSON, nullable=False),
-    sa.Column("total", sa.Integer, nullable=False),
-    sa.Column("started", sa.Float, nullable=False),
-    sa.Column("resumed", sa.Float, nullable=False),
-)
-_members = sa.Table(
-    "cimplan_members",
-    _metadata,
-    sa.Column("sweep", sa.String(64), primary_key=True),
-    sa.Column("number", sa.Integer, primary_key=True),
-    sa.Column("key", sa.String(64), nullable=False, index=True),
-    sa.Column("design", sa.JSON, nullable=False),
-)
 
 _CHUNK = 500
 _PATIENCE_S = 3.0
 # Any number will do, if every cimplan takes the same.
 _CREATION_LOCK = 0x63696D706C616E
-
-
-@dataclass(frozen=True)
-class SweepStatus:
-    """How far a sweep of a store is.
-
-    Attributes
-    ----------
-    sweep, name : str
-        Identity and name.
-    total : int
-        Points it is to have.
-    counts : dict of str to int
-        Finished points by status.
-    started, resumed, last_activity : float or None
-        Seconds since 1970: first start, last start, and when a point was last finished.
-    since_resumed : int
-        Points finished since the last start.
-    running : bool
-        Whether a process is computing it just now.
-    computed_again : int
-        Points that were computed although they were stored already, by two sweeps at the same time.
-    columns : list of (str, str)
-        Names and types of the columns of its table.
-    """
-
-    sweep: str
-    name: str
-    total: int
-    counts: dict[str, int]
-    started: float
-    resumed: float
-    last_activity: float | None
-    since_resumed: int
-    running: bool
-    computed_again: int
-    columns: list[tuple[str, str]]
-
-    @property
-    def done(self) -> int:
-        """Points finished."""
-        return sum(self.counts.values())
-
-    @property
-    def rate_per_s(self) -> float | None:
-        """Points a second since the last start; None before the second point."""
-        if self.last_activity is None or self.since_resumed < 2 or self.last_activity <= self.resumed:
-            return None
-        return self.since_resumed / (self.last_activity - self.resumed)
-
-    @property
-    def remaining_s(self) -> float | None:
-        """Seconds left at this rate; None unless it is running."""
-        return (self.total - self.done) / self.rate_per_s if self.running and self.rate_per_s else None
 
 
 class Store:
@@ -162,7 +75,7 @@ class Store:
     def _open(self, must_exist: bool) -> None:
         with self._reading() as connection:
             names = set(sa.inspect(connection).get_table_names())
-        if _about.name not in names:
+        if ABOUT.name not in names:
             if must_exist:
                 raise self._missing()
             if names and self._file is not None:
@@ -171,7 +84,7 @@ class Store:
                 )
             self._create()
         with self._reading() as connection:
-            found = connection.scalar(sa.select(_about.c.value).where(_about.c.name == "schema_version"))
+            found = connection.scalar(sa.select(ABOUT.c.value).where(ABOUT.c.name == "schema_version"))
         if found != str(SCHEMA_VERSION):
             raise InputError(
                 "the store is of another version",
@@ -190,11 +103,11 @@ class Store:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             else:
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATION_LOCK)))
-            for table in _metadata.sorted_tables:
+            for table in METADATA.sorted_tables:
                 connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
                 for index in table.indexes:
                     connection.execute(sa.schema.CreateIndex(index, if_not_exists=True))
-            self._insert(connection, _about, [{"name": "schema_version", "value": str(SCHEMA_VERSION)}])
+            self._insert(connection, ABOUT, [{"name": "schema_version", "value": str(SCHEMA_VERSION)}])
 
     def _missing(self) -> InputError:
         return InputError("there is no such store", where=self.where, fix="Run `cimplan explore SPACE.yaml` first")
@@ -277,12 +190,12 @@ class Store:
     def profile(self, key: str) -> bytes | None:
         """Return a stored host profile."""
         with self._reading() as connection:
-            return connection.scalar(sa.select(_profiles.c.content).where(_profiles.c.key == key))
+            return connection.scalar(sa.select(PROFILES.c.content).where(PROFILES.c.key == key))
 
     def add_profile(self, key: str, content: bytes) -> bytes:
         """Store a host profile unless there is one already; return the one that is stored."""
         with self._writing() as connection:
-            self._insert(connection, _profiles, [{"key": key, "content": content}])
+            self._insert(connection, PROFILES, [{"key": key, "content": content}])
         return self.profile(key) or content
 
     def begin_sweep(
@@ -300,15 +213,14 @@ class Store:
             "resumed": now,
         }
         with self._writing() as connection:
-            self._insert(connection, _sweeps, [row])
-            connection.execute(sa.update(_sweeps).where(_sweeps.c.sweep == sweep).values(resumed=now))
+            self._insert(connection, SWEEPS, [row])
+            connection.execute(sa.update(SWEEPS).where(SWEEPS.c.sweep == sweep).values(resumed=now))
 
     def count_members(self, sweep: str) -> int:
         """Return how many points a sweep is known to have."""
         with self._reading() as connection:
             return int(
-                connection.scalar(sa.select(sa.func.count()).select_from(_members).where(_members.c.sweep == sweep))
-                or 0
+                connection.scalar(sa.select(sa.func.count()).select_from(MEMBERS).where(MEMBERS.c.sweep == sweep)) or 0
             )
 
     def add_members(self, sweep: str, members: Iterable[tuple[int, str, dict[str, Any]]]) -> None:
@@ -318,14 +230,14 @@ class Store:
                 rows = [
                     {"sweep": sweep, "number": number, "key": key, "design": design} for number, key, design in some
                 ]
-                self._insert(connection, _members, rows, replace=("key", "design"))
+                self._insert(connection, MEMBERS, rows, replace=("key", "design"))
 
     def statuses(self, sweep: str) -> dict[str, str]:
         """Return the status of each finished point of a sweep by its key."""
         query = (
-            sa.select(_points.c.key, _points.c.status)
-            .join(_members, _points.c.key == _members.c.key)
-            .where(_members.c.sweep == sweep)
+            sa.select(POINTS.c.key, POINTS.c.status)
+            .join(MEMBERS, POINTS.c.key == MEMBERS.c.key)
+            .where(MEMBERS.c.sweep == sweep)
         )
         with self._reading() as connection:
             return {row.key: row.status for row in connection.execute(query)}
@@ -335,7 +247,7 @@ class Store:
         found: dict[str, dict[str, Any]] = {}
         with self._reading() as connection:
             for some in _batched(keys, _CHUNK):
-                query = sa.select(_points.c.key, _points.c.result).where(_points.c.key.in_(some))
+                query = sa.select(POINTS.c.key, POINTS.c.result).where(POINTS.c.key.in_(some))
                 found.update((row.key, row.result) for row in connection.execute(query))
         return found
 
@@ -348,36 +260,32 @@ class Store:
         ]
         with self._writing() as connection:
             for some in _batched(rows, _CHUNK):
-                self._insert(connection, _points, some, count="computed")
+                self._insert(connection, POINTS, some, count="computed")
 
     def forget_failed(self, sweep: str) -> int:
         """Drop the failed points of a sweep so that they are tried again; return how many."""
-        keys = sa.select(_members.c.key).where(_members.c.sweep == sweep)
+        keys = sa.select(MEMBERS.c.key).where(MEMBERS.c.sweep == sweep)
         with self._writing() as connection:
-            gone = connection.execute(sa.delete(_points).where(_points.c.status == "failed", _points.c.key.in_(keys)))
+            gone = connection.execute(sa.delete(POINTS).where(POINTS.c.status == "failed", POINTS.c.key.in_(keys)))
             return int(gone.rowcount)
 
     def sweeps(self) -> list[SweepStatus]:
         """Return every sweep, oldest first."""
-        joined = _members.join(_points, _points.c.key == _members.c.key).join(
-            _sweeps, _sweeps.c.sweep == _members.c.sweep
-        )
+        joined = MEMBERS.join(POINTS, POINTS.c.key == MEMBERS.c.key).join(SWEEPS, SWEEPS.c.sweep == MEMBERS.c.sweep)
         counted = (
             sa.select(
-                _members.c.sweep,
-                _points.c.status,
+                MEMBERS.c.sweep,
+                POINTS.c.status,
                 sa.func.count().label("count"),
-                sa.func.max(_points.c.finished).label("last"),
-                sa.func.sum(sa.case((_points.c.finished >= _sweeps.c.resumed, 1), else_=0)).label("since"),
-                sa.func.sum(sa.case((_points.c.computed > 1, 1), else_=0)).label("again"),
+                sa.func.max(POINTS.c.finished).label("last"),
+                sa.func.sum(sa.case((POINTS.c.finished >= SWEEPS.c.resumed, 1), else_=0)).label("since"),
+                sa.func.sum(sa.case((POINTS.c.computed > 1, 1), else_=0)).label("again"),
             )
             .select_from(joined)
-            .group_by(_members.c.sweep, _points.c.status)
+            .group_by(MEMBERS.c.sweep, POINTS.c.status)
         )
         with self._reading() as connection:
-            sweeps = (
-                connection.execute(sa.select(_sweeps).order_by(_sweeps.c.started, _sweeps.c.sweep)).mappings().all()
-            )
+            sweeps = connection.execute(sa.select(SWEEPS).order_by(SWEEPS.c.started, SWEEPS.c.sweep)).mappings().all()
             groups = connection.execute(counted).mappings().all()
         found = []
         for row in sweeps:
@@ -402,10 +310,10 @@ class Store:
     def rows(self, sweep: str) -> list[dict[str, Any]]:
         """Return designs and results of the finished points of a sweep, in the order of the space."""
         query = (
-            sa.select(_members.c.design, _points.c.result)
-            .join(_points, _points.c.key == _members.c.key)
-            .where(_members.c.sweep == sweep)
-            .order_by(_members.c.number)
+            sa.select(MEMBERS.c.design, POINTS.c.result)
+            .join(POINTS, POINTS.c.key == MEMBERS.c.key)
+            .where(MEMBERS.c.sweep == sweep)
+            .order_by(MEMBERS.c.number)
         )
         with self._reading() as connection:
             return [{**row.design, **row.result} for row in connection.execute(query)]
