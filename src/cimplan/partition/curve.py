@@ -15,7 +15,7 @@ import numpy as np
 from cimplan.cost.problem import Problem
 from cimplan.partition.block import TooWideError, Ways
 from cimplan.partition.fold import fold, fold_until
-from cimplan.partition.goal import EveryBudget, OutOfTimeError
+from cimplan.partition.goal import EveryBudget, OutOfTimeError, watch
 from cimplan.partition.realise import decisions, descend, realise, searched
 from cimplan.partition.search import LABEL_LIMIT, Search, SearchLimitError, exact_fillers, first_block
 from cimplan.partition.spine import Spine
@@ -109,22 +109,38 @@ class BudgetCurve:
         self._close(tables, rest, deadline)
 
     def _close(self, tables: Tables, rest: Remaining, deadline: float | None) -> None:
-        for exact in exact_fillers(tables):
-            below = np.where(self.bound >= self.makespan, 0, self.makespan)
-            goal = EveryBudget(below, deadline)
-            first = first_block(tables, exact)
-            labels, _ = fold_until(tables, first, rest, goal)
-            found, _ = Search(tables, rest, goal, first, exact, limit=_LABEL_LIMIT).run(labels)
-            for completion in found:
-                if completion.makespan < self.makespan[completion.crossbars]:
-                    self.offer(realise(tables, *searched(tables, completion.trail)))
-            self.raise_bound(below, [(completion.crossbars, completion.makespan) for completion in found])
-            if self.closed:
-                return
+        """Search for all open budgets at once, with a pool of fillers: most are closed by that."""
+        exact = next(exact_fillers(tables))
+        below = np.where(self.bound >= self.makespan, 0, self.makespan)
+        goal = EveryBudget(below, deadline)
+        first = first_block(tables, exact)
+        labels, _ = fold_until(tables, first, rest, goal)
+        found, _ = Search(tables, rest, goal, first, exact, limit=_LABEL_LIMIT).run(labels)
+        for completion in found:
+            if completion.makespan < self.makespan[completion.crossbars]:
+                self.offer(realise(tables, *searched(tables, completion.trail)))
+        self.raise_bound(below, [(completion.crossbars, completion.makespan) for completion in found])
+
+    def close_one_by_one(self, solve: Callable[[Problem], Solution], deadline: float | None) -> None:
+        """Solve the budgets that are still open, the largest first: its bound holds for the smaller ones too."""
+        for budget in range(self.most, self.least - 1, -1):
+            if self.bound[budget] >= self.makespan[budget]:
+                continue
+            watch(deadline)
+            solution = solve(self.network.problem.with_budget(budget))
+            if solution.schedule is not None:
+                self.offer(solution.schedule)
+            smaller = self.bound[: budget + 1]
+            np.maximum(smaller, solution.lower_bound, out=smaller)
 
 
 def budget_curve(
-    network: Network, spine: Spine, known: list[Schedule], memory: dict[object, Ways], deadline: float | None
+    network: Network,
+    spine: Spine,
+    known: list[Schedule],
+    solve: Callable[[Problem], Solution],
+    memory: dict[object, Ways],
+    deadline: float | None,
 ) -> tuple[CurvePoint, ...]:
     """Return the budget curve, each step proven where its lower bound equals its makespan.
 
@@ -136,6 +152,8 @@ def budget_curve(
         Its cuts; no block may be oversized.
     known : list of Schedule
         Schedules to begin with.
+    solve : callable
+        Solves one budget: for those that the pass over all budgets leaves open.
     memory : dict
         What blocks of known shapes can do; extended.
     deadline : float or None
@@ -144,8 +162,10 @@ def budget_curve(
     curve = BudgetCurve(network, spine)
     for schedule in known:
         curve.offer(schedule)
-    with suppress(TooWideError, SearchLimitError, OutOfTimeError):
-        curve.run(memory, deadline)
+    with suppress(OutOfTimeError):
+        with suppress(TooWideError, SearchLimitError):
+            curve.run(memory, deadline)
+        curve.close_one_by_one(solve, deadline)
     return curve.points()
 
 

@@ -254,12 +254,16 @@ def _curve(attempt: _Attempt, network: Network) -> tuple[CurvePoint, ...]:
     """Return the optimum of every budget."""
     problem = attempt.problem
     most = sum(max(option.crossbars for option in options) for options in problem.options)
-    if attempt.spine is not None and most <= LARGEST_CURVE:
-        known = [list_schedule(problem, least_choices(problem))]
-        if attempt.schedule is not None:
-            known.append(attempt.schedule)
-        return budget_curve(network, attempt.spine, known, attempt.memory, attempt.deadline)
-    return bisected_curve(problem, lambda at: solve(at, time_limit_s=attempt.left()))
+
+    def solve_one(at: Problem) -> Solution:
+        return solve(at, time_limit_s=attempt.left())
+
+    if attempt.spine is None or most > LARGEST_CURVE:
+        return bisected_curve(problem, solve_one)
+    known = [list_schedule(problem, least_choices(problem))]
+    if attempt.schedule is not None:
+        known.append(attempt.schedule)
+    return budget_curve(network, attempt.spine, known, solve_one, attempt.memory, attempt.deadline)
 
 
 def _search(attempt: _Attempt, seed: int, patience_s: float | None) -> None:
