@@ -129,7 +129,8 @@ def batch(result: Reproduction) -> str:
                 row["batch"]: row["speedup"] for row in rows if (row["title"], row["cost_model"]) == (title, cost_model)
             }
             lines.append([title, cost_model, *(f"{found[size]:.2f}" for size in sizes)])
-    return markdown(["network", "cost model", *(f"batch {size}" for size in sizes)], lines)
+    table = markdown(["network", "cost model", *(f"batch {size}" for size in sizes)], lines)
+    return f"![Speed-up by batch size](figures/cmswitch-batch.svg)\n\n{table}"
 
 
 def allocation(result: Reproduction) -> str:
