@@ -84,7 +84,19 @@ def load(source: str | Path, *, shapes: Mapping[str, tuple[int, ...]] | None = N
         why = "it is a folder" if path.is_dir() else "there is no such file"
         fix = "Give an ONNX file, or a reference network such as zoo:resnet18 (see `cimplan zoo list`)"
         raise InputError("cannot read the model", where=text, why=why, fix=fix)
+    if not _is_unicode(text):
+        why = "ONNX Runtime and the plan need it as text"
+        raise InputError("the file name is not Unicode", where=repr(text), why=why, fix="Rename the file")
     return Model(text, path, path.stem, shapes=shapes)
+
+
+def _is_unicode(text: str) -> bool:
+    """Tell whether a name is text; a file system may hold bytes that are none."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _from_zoo(text: str, shapes: Mapping[str, tuple[int, ...]]) -> Model:

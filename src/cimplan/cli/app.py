@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 from cimplan.cli import compare, compile, doctor, explore, export, hardware, models, partition, reproduce, zoo
-from cimplan.cli.console import emit, fail, note, paragraph
+from cimplan.cli.console import emit, fail, note, noticing_interrupts, paragraph
 from cimplan.errors import CimplanError
+
+_INTERRUPTED = 130
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # Plain help: typer's rich help would double the time until a user reads the first line.
 app = typer.Typer(
@@ -61,11 +66,19 @@ def _root(
 def main() -> NoReturn:
     """Run the command line."""
     debug = "--debug" in sys.argv[1:] or bool(os.environ.get("CIMPLAN_DEBUG"))
+    # Both are None where the caller closed them.
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name that the terminal's encoding cannot show must not cost the result.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        app()
+        with noticing_interrupts() as interrupted:
+            try:
+                app()
+            except SystemExit as ended:
+                # Typer ends with 1 at Ctrl-C, which would say that the question has no answer.
+                sys.exit(_INTERRUPTED if ended.code == 1 and interrupted() else ended.code)
     except CimplanError as error:
         if debug:
             raise
@@ -76,7 +89,7 @@ def main() -> NoReturn:
         sys.exit(1)
     except KeyboardInterrupt:
         note("cimplan: interrupted")
-        sys.exit(130)
+        sys.exit(_INTERRUPTED)
     except MemoryError:
         if debug:
             raise
@@ -85,6 +98,9 @@ def main() -> NoReturn:
     except Exception as error:  # the last resort: a fault of ours, said as such
         if debug:
             raise
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            note(f"cimplan: cannot write the result. {error.strerror}. Make room, or choose another place.")
+            sys.exit(2)
         note(
             f"cimplan: internal fault: {type(error).__name__}: {paragraph(str(error))}. "
             "Run again with --debug for the traceback, and please report it."
