@@ -23,6 +23,7 @@ from cimplan.partition.block import Key, occupancy
 from cimplan.partition.dominance import Labelled, undominated
 from cimplan.partition.fold import Label
 from cimplan.partition.goal import Goal, watch
+from cimplan.partition.pool import filled, pool_done
 from cimplan.partition.structure import Network, as_set, members
 from cimplan.partition.tables import UNREACHABLE, Floor, Remaining, Tables, knapsack
 
@@ -61,6 +62,7 @@ class _State:
     buckets: tuple[int, ...]
     waiting: tuple[tuple[int, Key], ...]
     available: tuple[int, ...]
+    work: int
     load: Floor
     position: dict[tuple[int, Key], int] = field(default_factory=dict)
     path: list[tuple[Floor | None, list[tuple[int, int]]]] = field(default_factory=list)
@@ -141,6 +143,18 @@ class Search:
         self.pool_of_block = self._pools()
         self.after_block = [self._after(k) for k in range(len(tables.blocks))]
         self.end = rest.path[-1][-1]
+        self.fixed_work = {
+            v: self._host_only(v)
+            for v in members(self.everything)
+            if len(self.options[v]) == 1 and self.options[v][0].crossbars == 0
+        }
+        self.without_choice = as_set(self.fixed_work)
+        self.anchors = as_set(self.bucket_of)
+        self.until_block = [
+            as_set(v for v in self.keys if self.block_of.get(v, self.release.get(v, 0)) <= k)
+            for k in range(len(tables.blocks) + 1)
+        ]
+        self.loads: dict[tuple[int, int], Floor] = {}
         self.states: dict[int, _State] = {}
 
     # --- what is known before the search ---------------------------------------------------------------------
@@ -212,7 +226,7 @@ class Search:
         flushed = max((k for k in self.tables.flushed if k < block), default=-1)
         buckets = tuple(x for x in members(done & self.exact) if x in self.bucket_of and self.release[x] > flushed)
         available = tuple(v for v in members(left) if not self.needs[v] & ~done)
-        state = _State(done, block, buckets, waiting, available, self._load_left(left, block))
+        state = _State(done, block, buckets, waiting, available, *self._load_left(left, block))
         first = _SLOTS + 2 * len(buckets)
         state.position = {slot: number for number, slot in enumerate(waiting, first)}
         for v in dict.fromkeys(v for v, _ in waiting):
@@ -222,17 +236,21 @@ class Search:
         self.states[done] = state
         return state
 
-    def _load_left(self, left: int, block: int) -> Floor:
-        """Return the least host work that is left, over the crossbars left."""
-        here = [v for v in members(left) if self.block_of.get(v, self.release.get(v, 0)) <= block]
-        waits = sum(self.bucket_of[v][0] for v in here if v in self.bucket_of)
-        offers = knapsack(self.network, here)
-        after = self.end if block == len(self.after_block) else self.after_block[block][1]
-        entries = len(after.ticks) + max(c for c, _, _ in offers) // after.unit
-        least = np.full(entries, UNREACHABLE)
-        for crossbars, work, _ in offers:
-            np.minimum(least, after.spent(after.first, entries, crossbars, work + waits), out=least)
-        return Floor(after.unit, after.first, least)
+    def _load_left(self, left: int, block: int) -> tuple[int, Floor]:
+        """Return the least host work that is left: what no choice changes, and the rest over the crossbars left."""
+        here = left & self.until_block[block]
+        fixed = sum(self.fixed_work[v] for v in members(here & self.without_choice))
+        fixed += sum(self.bucket_of[v][0] for v in members(here & self.anchors))
+        key = (here & ~self.without_choice, block)
+        if key not in self.loads:
+            offers = knapsack(self.network, list(members(key[0])))
+            after = self.end if block == len(self.after_block) else self.after_block[block][1]
+            entries = len(after.ticks) + max(c for c, _, _ in offers) // after.unit
+            least = np.full(entries, UNREACHABLE)
+            for crossbars, work, _ in offers:
+                np.minimum(least, after.spent(after.first, entries, crossbars, work), out=least)
+            self.loads[key] = Floor(after.unit, after.first, least)
+        return fixed, self.loads[key]
 
     # --- the search -----------------------------------------------------------------------------------------
 
@@ -291,7 +309,7 @@ class Search:
             for numbers, trail in labels:
                 left = self.goal.budget - numbers[_CROSSBARS]
                 bound = max(
-                    numbers[_BUSY] + state.load.at(left),
+                    numbers[_BUSY] + state.work + state.load.at(left),
                     *(ticks + (0 if after is None else after.at(left)) for ticks, after in _paths(state, numbers)),
                     numbers[_END],
                 )
@@ -353,12 +371,12 @@ class Search:
                 begin = numbers[ready_at] if ready_at is not None else 0
                 pool = numbers[_SLOTS : _SLOTS + 2 * len(state.buckets)]
                 if flush:
-                    begin = max(begin, _pool_done(busy, pool))
+                    begin = max(begin, pool_done(busy, pool))
                 if occupies:
                     if begin > free:
                         if any(max(free, 0 if at is None else numbers[at]) + ticks <= begin for at, ticks in fits):
                             continue  # another operator fits before this one: that schedule is no worse
-                        busy += begin - free - _filled(free, begin, busy, pool)
+                        busy += begin - free - filled(free, begin, busy, pool)
                     else:
                         begin = free
                     end = free = begin + duration
@@ -373,7 +391,7 @@ class Search:
                 if waits is not None:
                     busy += waits[0]
                     grown[_BUSY] = busy
-                if not self.goal.worthwhile(used, ((busy, then.load),)):
+                if not self.goal.worthwhile(used, ((busy + then.work, then.load),)):
                     continue
                 for x in then.buckets:
                     if x == v:
@@ -392,7 +410,7 @@ class Search:
                     grown.append(value)
                 if final:
                     pool = tuple(grown[_SLOTS : _SLOTS + 2 * len(then.buckets)])
-                    grown[_END] = max(grown[_END], free, _pool_done(busy, pool))
+                    grown[_END] = max(grown[_END], free, pool_done(busy, pool))
                 bounds = [(grown[_END], None), *_paths(then, grown)]
                 if self.goal.worthwhile(used, bounds):
                     fresh.append((tuple(grown), (trail, v, o)))
@@ -412,28 +430,3 @@ def _least(floors: Iterable[Floor]) -> Floor:
     for other in others:
         ticks = np.minimum(ticks, other.ticks)
     return Floor(one.unit, one.first, ticks)
-
-
-def _filled(free: int, until: int, busy: int, delayed: Sequence[int]) -> int:
-    """Return how much of the pool runs while the host waits from `free` until `until`."""
-    pairs = sorted((delayed[i], delayed[i + 1]) for i in range(0, len(delayed), 2) if delayed[i + 1])
-    at_hand = busy - free - sum(work for _, work in pairs)
-    now, done = free, 0
-    for ready, work in pairs:
-        if ready >= until:
-            break
-        run = min(at_hand, ready - now)
-        done += run
-        at_hand += work - run
-        now = ready
-    return done + min(at_hand, until - now)
-
-
-def _pool_done(busy: int, delayed: Sequence[int]) -> int:
-    """Return when a host that does nothing else has done the pool."""
-    done = busy
-    for i in range(0, len(delayed), 2):
-        if delayed[i + 1]:
-            late = sum(delayed[j + 1] for j in range(0, len(delayed), 2) if delayed[j] >= delayed[i])
-            done = max(done, delayed[i] + late)
-    return done
