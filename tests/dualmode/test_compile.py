@@ -43,6 +43,9 @@ def test_every_method_gives_a_sound_plan_and_none_beats_the_exact_one(seed: int,
     other = compile_graph(graph, small, CompileOptions(options.readings, method))
     assert find_faults(other, graph) == []
     assert other.latency_cycles >= exact.latency_cycles
+    # A restricted method is not optimal because nothing within its own rules is better.
+    assert other.lower_bound_cycles == exact.lower_bound_cycles
+    assert (other.status == "optimal") == (other.latency_cycles == exact.latency_cycles)
     assert other.all_compute_cycles == exact.all_compute_cycles
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cimplan.cli.compile import status_text
 from cimplan.cli.console import emit_json, note, noticing_interrupts, printable, table, working
 from cimplan.cli.dual_mode_options import (
     ArraysOption,
@@ -186,7 +185,7 @@ def _compare_dual_mode(
                 rows.append({"method": name, "status": "failed", "error": str(error)})
                 continue
         rows.append({"method": name, "error": "", **_comparable_dual_mode(plan)})
-        told[name] = status_text(plan)
+        told[name] = plan.status
     if as_json:
         emit_json({"model": found.name, "hardware": hardware.name, "methods": rows})
         return

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from cimplan.dualmode.explain import Explanation
     from cimplan.plan.dual_mode import DualModePlan, Segment
 
-EXACT = "exact"
-"""The method whose bound holds for every plan."""
-
 _ROWS = 24
 """Rows of the table of segments, unless all are asked for."""
 
@@ -111,7 +108,7 @@ def _print(compiled: Compiled, *, all_segments: bool) -> None:
     plan = compiled.plan
     emit(
         f"{printable(plan.model)} on {printable(plan.hardware)}, method {plan.method}, "
-        f"cost model {plan.readings.cost_model}: {status_text(plan)}"
+        f"cost model {plan.readings.cost_model}: {plan.status}"
     )
     facts(_facts(compiled))
     emit()
@@ -181,17 +178,12 @@ def _print_explanation(explanation: Explanation, plan: DualModePlan, *, all_segm
     )
 
 
-def status_text(plan: DualModePlan) -> str:
-    """Return the status for people: what other methods prove holds among their own plans only."""
-    return plan.status if plan.method == EXACT else f"{plan.status} for its method"
-
-
 def _facts(compiled: Compiled) -> list[tuple[str, str]]:
     plan = compiled.plan
     split = plan.split()
     gap = f"gap {100 * plan.gap:.2f} %"
     if plan.status == "optimal":
-        gap = "met: proven optimal for these pieces" if plan.method == EXACT else "met, among plans of this method"
+        gap = "met: proven optimal for these pieces"
     pieces = f"pieces of at most {plan.split_size} {'array' if plan.split_size == 1 else 'arrays'}"
     return [
         ("latency", _cycles(plan, plan.latency_cycles)),

@@ -39,5 +39,8 @@ METHODS: Final[dict[str, Method]] = {
 }
 """Registry of methods by name."""
 
+EXACT: Final = "exact"
+"""The method that searches all plans; its bound holds for every method."""
+
 BASELINE: Final = "all_compute"
 """The method that a plan's speed-up is measured against."""
