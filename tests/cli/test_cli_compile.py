@@ -335,3 +335,15 @@ def test_the_reproduction_runs_from_the_command_line(cimplan, tmp_path):
     assert (tmp_path / "out" / "index.html").is_file()
     refused(cimplan("reproduce", "cmswitch", "--only", "figure3"), "figure3")
     refused(cimplan("reproduce", "cmswitch", "--host", "measured"), "--host")
+
+
+def test_the_model_is_never_overwritten_and_outputs_are_two_files(cimplan, model_file, tmp_path):
+    before = model_file.read_bytes()
+    for option in ("-o", "--program"):
+        run = cimplan("compile", model_file, "--hardware", "dual-mode-small", option, model_file)
+        assert run.code == 2
+        assert "file that the command reads" in run.err
+    assert model_file.read_bytes() == before
+    both = tmp_path / "both"
+    assert cimplan("compile", model_file, "--hardware", "dual-mode-small", "-o", both, "--program", both).code == 2
+    assert list(tmp_path.iterdir()) == []

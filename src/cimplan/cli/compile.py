@@ -20,7 +20,15 @@ from cimplan.cli.dual_mode_options import (
     SplitOption,
     choose,
 )
-from cimplan.cli.options import JsonOption, ModelArgument, OutputOption, QuietOption, ShapeOption, parse_shapes
+from cimplan.cli.options import (
+    JsonOption,
+    ModelArgument,
+    OutputOption,
+    QuietOption,
+    ShapeOption,
+    files_named,
+    parse_shapes,
+)
 
 if TYPE_CHECKING:
     from cimplan.api.compiling import Compiled
@@ -64,12 +72,15 @@ def compile_model(
     from cimplan.api.compiling import compile as compile_network
     from cimplan.api.models import load
     from cimplan.errors import InputError
+    from cimplan.files import check_writable
     from cimplan.units import parse_duration_ns
 
     limit_s = None if time_limit is None else parse_duration_ns(time_limit) / 1e9
-    for what, path in (("plan", output), ("program", program)):
-        if path is not None and not path.parent.is_dir():
-            raise InputError(f"cannot write the {what}", where=str(path), why="its folder does not exist")
+    for path in (output, program):
+        if path is not None:
+            check_writable(path, *files_named(model, hardware))
+    if output is not None and output == program:
+        raise InputError("plan and program would go to the same file", where=str(output), fix="Choose two files")
     chosen = choose(hardware, cost_model, reading, arrays, set_fields)
     with working("compiling", quiet=quiet or json) as tell:
         compiled = compile_network(
