@@ -73,3 +73,29 @@ def test_importing_a_room_keeps_the_function_of_the_same_name():
 
     assert callable(cimplan.partition)
     assert cimplan.partition.__module__ == "cimplan.api.partitioning"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "inspect",
+        "quantize",
+        "profile",
+        "partition",
+        "compile",
+        "compare",
+        "export",
+        "reproduce",
+        "doctor",
+        "hardware list",
+        "hardware show",
+        "hardware check",
+        "zoo list",
+        "zoo export",
+        "explore run",
+        "explore status",
+        "explore export",
+    ],
+)
+def test_every_command_can_answer_in_json(cimplan, command):
+    assert "--json" in cimplan(*command.split(), "--help").out

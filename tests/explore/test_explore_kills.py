@@ -18,13 +18,15 @@ pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.slow]
 KILLS = 30
 SPACE = {
     "vary": {
-        "accelerator.mvm_latency": {"from": "50ns", "to": "1us", "steps": 10, "scale": "log"},
+        "accelerator.mvm_latency": {"from": "50ns", "to": "1us", "steps": 40, "scale": "log"},
         "bus.bandwidth": ["1GB/s", "4GB/s", "16GB/s"],
         "accelerator.crossbars": {"from": 0, "to": 11, "step": 1},
     },
     "methods": ["greedy", "exact", "heft"],
 }
-POINTS = 10 * 3 * 12 * 3
+POINTS = 40 * 3 * 12 * 3
+POINTS_BETWEEN_KILLS = POINTS // KILLS // 4
+"""At most this many are waited for, so that a fast machine is not done before the last kill."""
 
 
 def stored(url: str) -> dict[str, tuple[str, int]]:
@@ -53,7 +55,7 @@ def test_thirty_kills_lose_nothing_and_repeat_nothing(folder):
         if kill % 5 == 4:  # at any moment, the start included
             time.sleep(rng.uniform(0, 2))
         else:  # while points come in
-            target = len(before) + rng.randrange(1, POINTS // KILLS)
+            target = len(before) + rng.randrange(1, POINTS_BETWEEN_KILLS)
             while finished(killed) < target and process.poll() is None:
                 time.sleep(0.01)
             time.sleep(rng.uniform(0, 0.03))

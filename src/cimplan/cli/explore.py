@@ -181,6 +181,7 @@ def export_results(
         str | None, typer.Option("--sweep", metavar="ID|NAME", help="Which sweep; the only one if left out.")
     ] = None,
     store: StoreOption = _DEFAULT_STORE,
+    json: JsonOption = False,
 ) -> None:
     """Write the finished points of a sweep as a table."""
     _require_extra()
@@ -200,7 +201,10 @@ def export_results(
         chosen = found[0]
         rows = opened.rows(chosen.sweep)
     write(rows, chosen.columns, output)
-    emit(f"wrote {output} ({len(rows)} of {chosen.total} points)")
+    if json:
+        emit_json({"output": str(output), "points": len(rows)})
+    else:
+        emit(f"wrote {output} ({len(rows)} of {chosen.total} points)")
 
 
 def _is_id(text: str, sweep: str) -> bool:

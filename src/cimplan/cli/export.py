@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cimplan.cli.console import emit
-from cimplan.cli.options import ShapeOption, files_named, parse_shapes
+from cimplan.cli.console import emit, emit_json
+from cimplan.cli.options import JsonOption, ShapeOption, files_named, parse_shapes
 
 if TYPE_CHECKING:
     from cimplan.plan.dual_mode import DualModePlan
@@ -30,6 +30,7 @@ def export(
         bool, typer.Option("--parts", help="With onnx: one file per part and a manifest, in the folder FILE.")
     ] = False,
     shape: ShapeOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Write a plan of `partition` or `compile` as a timeline, a table, annotated ONNX, or a program."""
     from cimplan.errors import InputError, did_you_mean
@@ -62,6 +63,9 @@ def export(
         from cimplan.plan.plan import Plan
 
         written = FORMATS[to](Plan.read(plan), output)
+    if json:
+        emit_json({"plan": str(plan), "format": to, "written": [str(path) for path in written]})
+        return
     for path in written:
         emit(f"wrote {path}")
 

@@ -52,6 +52,7 @@ def list_networks(json: JsonOption = False) -> None:
 def export(
     name: Annotated[str, typer.Argument(help="Reference, such as yolov5n or opt_13b?seq=64.", show_default=False)],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="ONNX file to write.")],
+    json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Write a reference network as an ONNX file: int8, or what `form=float` asks for; weightless ones as they are."""
@@ -60,8 +61,11 @@ def export(
     from cimplan.api.models import load
     from cimplan.files import replacing
 
-    with working("building the network", quiet=quiet):
+    with working("building the network", quiet=quiet or json):
         model = load(name if name.startswith("zoo:") else f"zoo:{name}")
         with replacing(output) as temporary:
             shutil.copyfile(model.path, temporary)
-    emit(f"wrote {output}")
+    if json:
+        emit_json({"model": model.name, "output": str(output), "weightless": model.weightless})
+    else:
+        emit(f"wrote {output}")
