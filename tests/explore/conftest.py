@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from explore import postgres_server
-from explore.explore_cases import tiny_network
+from small_networks import small_network
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Run:
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("model") / "tiny.onnx"
-    onnx.save(tiny_network(), path)
+    onnx.save(small_network(), path)
     return path
 
 

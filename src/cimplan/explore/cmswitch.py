@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, Final
 
-from cimplan.errors import InputError, did_you_mean
 from cimplan.explore.cmswitch_allocation import OperatorArrays, SegmentRun, operator_arrays, segment_runs
 from cimplan.explore.cmswitch_readings import VARIANTS, Variant
+from cimplan.explore.parts import choose_parts
 
 if TYPE_CHECKING:
     from cimplan.api.models import Model
@@ -315,18 +315,8 @@ class Reproduction:
 
 
 def parse_parts(only: Iterable[str]) -> tuple[str, ...]:
-    """Return the parts a user asks for, in their order; all if none is named.
-
-    Raises
-    ------
-    InputError
-        If a part is not known.
-    """
-    wanted = tuple(only)
-    for part in wanted:
-        if part not in PARTS:
-            raise InputError(f"there is no part {part!r}", where="--only", fix=did_you_mean(part, PARTS))
-    return tuple(part for part in PARTS if not wanted or part in wanted)
+    """Return the parts a user asks for; see `choose_parts`."""
+    return choose_parts(only, PARTS)
 
 
 def reproduce(

@@ -13,9 +13,10 @@ from functools import cached_property
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
-from cimplan.errors import InputError, did_you_mean
+from cimplan.errors import InputError
 from cimplan.explore.latency_share import LatencyShare, latency_share
 from cimplan.explore.open_question import OpenQuestion, open_question
+from cimplan.explore.parts import choose_parts
 from cimplan.explore.published import BUDGETS, LATENCIES_NS, MODELS, TIME_LIMIT_S, TITLES
 from cimplan.explore.reproduction_hosts import ReproductionHost
 
@@ -173,18 +174,8 @@ class Reproduction:
 
 
 def parse_parts(only: Iterable[str]) -> tuple[str, ...]:
-    """Return the parts a user asks for, in the paper's order; all if none is named.
-
-    Raises
-    ------
-    InputError
-        If a part is not known.
-    """
-    wanted = tuple(only)
-    for part in wanted:
-        if part not in PARTS:
-            raise InputError(f"there is no part {part!r}", where="--only", fix=did_you_mean(part, PARTS))
-    return tuple(part for part in PARTS if not wanted or part in wanted)
+    """Return the parts a user asks for; see `choose_parts`."""
+    return choose_parts(only, PARTS)
 
 
 def models_needed(parts: Iterable[str]) -> tuple[str, ...]:
