@@ -14,7 +14,8 @@ from statistics import fmean
 from typing import Any
 
 from cimplan.explore import published_cmswitch as published
-from cimplan.explore.cmswitch import COST_MODELS, PARTS, Reproduction, reproduce
+from cimplan.explore.cmswitch import COST_MODELS, Reproduction, reproduce
+from cimplan.explore.cmswitch_cases import PARTS
 from cimplan.files import write_text
 from cimplan.hardware import load
 from cimplan.report import cmswitch_tables as tables

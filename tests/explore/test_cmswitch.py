@@ -9,10 +9,11 @@ import pytest
 
 from cimplan.errors import InputError
 from cimplan.explore import cmswitch, published_cmswitch
-from cimplan.explore.cmswitch import (
+from cimplan.explore.cmswitch import COST_MODELS, reproduce
+from cimplan.explore.cmswitch_allocation import operator_arrays, segment_runs
+from cimplan.explore.cmswitch_cases import (
     ALLOCATION,
     COMPILE_TIME,
-    COST_MODELS,
     END_TO_END,
     PAPER,
     PARTS,
@@ -21,9 +22,7 @@ from cimplan.explore.cmswitch import (
     SEQUENCE,
     Evaluation,
     parse_parts,
-    reproduce,
 )
-from cimplan.explore.cmswitch_allocation import operator_arrays, segment_runs
 from cimplan.explore.cmswitch_readings import VARIANTS, Variant
 from cimplan.hardware import load
 

@@ -10,11 +10,12 @@ from dataclasses import replace
 import pytest
 
 from cimplan.explore import published_cmswitch as published
-from cimplan.explore.cmswitch import (
+from cimplan.explore.cmswitch import COST_MODELS, CompileTime, Outcome, Reproduction, VerifiedProgram
+from cimplan.explore.cmswitch_allocation import OperatorArrays, SegmentRun
+from cimplan.explore.cmswitch_cases import (
     ALLOCATION,
     BATCH,
     COMPILE_TIME,
-    COST_MODELS,
     END_TO_END,
     PAPER,
     PARTS,
@@ -22,12 +23,7 @@ from cimplan.explore.cmswitch import (
     READINGS,
     SEQUENCE,
     VGG16,
-    CompileTime,
-    Outcome,
-    Reproduction,
-    VerifiedProgram,
 )
-from cimplan.explore.cmswitch_allocation import OperatorArrays, SegmentRun
 from cimplan.hardware import load
 from cimplan.report.cmswitch import page, write_report
 from cimplan.report.cmswitch_figures import figures

@@ -118,8 +118,8 @@ def _klein2026(request: Request) -> None:
 def _cmswitch(request: Request) -> None:
     from cimplan.api.compiling import DEFAULT_CHIP
     from cimplan.cli.reproduce_cmswitch import print_cmswitch
-    from cimplan.explore.cmswitch import parse_parts
     from cimplan.explore.cmswitch import reproduce as compute
+    from cimplan.explore.cmswitch_cases import parse_parts
     from cimplan.hardware import load
     from cimplan.report.cmswitch import write_report
     from cimplan.report.cmswitch_tables import to_json

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from cimplan.explore import published_cmswitch as published
-from cimplan.explore.cmswitch import (
+from cimplan.explore.cmswitch import Reproduction
+from cimplan.explore.cmswitch_cases import (
     ALLOCATION,
     BATCH,
     COMPILE_TIME,
@@ -18,7 +19,6 @@ from cimplan.explore.cmswitch import (
     SEQUENCE,
     SWITCHING,
     VGG16,
-    Reproduction,
 )
 from cimplan.files import write_json, write_text
 from cimplan.report import cmswitch_tables as tables

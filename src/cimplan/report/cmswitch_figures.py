@@ -6,16 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from cimplan.explore import published_cmswitch as published
-from cimplan.explore.cmswitch import (
-    ALLOCATION,
-    BATCH,
-    COST_MODELS,
-    END_TO_END,
-    READINGS,
-    SEQUENCE,
-    SWITCHING,
-    Reproduction,
-)
+from cimplan.explore.cmswitch import COST_MODELS, Reproduction
+from cimplan.explore.cmswitch_cases import ALLOCATION, BATCH, END_TO_END, READINGS, SEQUENCE, SWITCHING
 from cimplan.report.canvas import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILION, new_figure, tidy
 from cimplan.report.cmswitch_tables import DEFAULTS, allocation, batch, end_to_end, readings, sequence, switching
 from cimplan.report.plots import Series, grouped_bars

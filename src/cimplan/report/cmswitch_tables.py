@@ -11,11 +11,12 @@ from statistics import fmean
 from typing import Any, Final
 
 from cimplan.explore import published_cmswitch as published
-from cimplan.explore.cmswitch import (
+from cimplan.explore.cmswitch import COST_MODELS, Outcome, Reproduction
+from cimplan.explore.cmswitch_allocation import OperatorArrays
+from cimplan.explore.cmswitch_cases import (
     ALLOCATION,
     BATCH,
     COMPILE_TIME,
-    COST_MODELS,
     END_TO_END,
     PROGRAMS,
     READINGS,
@@ -23,10 +24,7 @@ from cimplan.explore.cmswitch import (
     SWITCHING,
     VGG16,
     Case,
-    Outcome,
-    Reproduction,
 )
-from cimplan.explore.cmswitch_allocation import OperatorArrays
 
 Row = dict[str, Any]
 

@@ -7,7 +7,8 @@ from statistics import fmean
 from typing import Final
 
 from cimplan.explore import published_cmswitch as published
-from cimplan.explore.cmswitch import COMPILE_TIME, END_TO_END, READINGS, SEQUENCE, SWITCHING, VGG16, Reproduction
+from cimplan.explore.cmswitch import Reproduction
+from cimplan.explore.cmswitch_cases import COMPILE_TIME, END_TO_END, READINGS, SEQUENCE, SWITCHING, VGG16
 from cimplan.report.cmswitch_tables import DEFAULTS, compile_time, end_to_end, readings, sequence, switching
 
 SURVIVES: Final = 1.02
