@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 
 import polars as pl
@@ -17,7 +18,7 @@ from cimplan.explore.points import run_task
 from cimplan.explore.space import space_from
 from cimplan.explore.store import Store
 from cimplan.explore.sweep import run_sweep
-from cimplan.explore.tables import frame, write
+from cimplan.explore.tables import check_path, frame, write
 from cimplan.hardware import from_description
 from cimplan.hardware import load as load_hardware
 from explore.explore_cases import space_value
@@ -307,5 +308,13 @@ def test_csv_and_parquet_hold_the_same_rows_in_the_same_order(folder):
     assert csv.equals(parquet)
     with pytest.raises(InputError, match=r"Use \.csv or \.parquet"):
         write(result.rows, result.columns, folder / "t.xlsx")
-    with pytest.raises(InputError, match="folder does not exist"):
+    with pytest.raises(InputError, match="no such folder"):
         write(result.rows, result.columns, folder / "no" / "t.csv")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes in the file system")
+def test_a_pipe_is_refused_before_anything_is_computed(tmp_path):
+    pipe = tmp_path / "t.csv"
+    os.mkfifo(pipe)
+    with pytest.raises(InputError, match="pipe"):
+        check_path(pipe)

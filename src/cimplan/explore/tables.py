@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cimplan.errors import InputError
-from cimplan.files import replacing
+from cimplan.files import check_writable, replacing
 
 if TYPE_CHECKING:
     import polars as pl
@@ -53,14 +53,11 @@ def check_path(path: Path) -> None:
     Raises
     ------
     InputError
-        If the suffix is not known or the folder does not exist.
+        If the suffix is not known, the folder does not exist, or the path is a folder or a device.
     """
     if path.suffix.lower() not in FORMATS:
         raise InputError("the table's format is not known", where=str(path), fix=f"Use {' or '.join(FORMATS)}")
-    if not path.parent.is_dir():
-        raise InputError("cannot write the table", where=str(path), why="its folder does not exist")
-    if path.is_dir():
-        raise InputError("cannot write the table", where=str(path), why="it is a folder")
+    check_writable(path)
 
 
 def write(rows: Iterable[dict[str, Any]], columns: Sequence[tuple[str, str]], path: Path) -> None:
