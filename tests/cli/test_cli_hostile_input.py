@@ -14,6 +14,8 @@ from onnx import TensorProto, helper
 
 pytestmark = pytest.mark.filterwarnings("default")
 
+# Output is buffered, as it is for users: what cannot be written may only show at the very end.
+BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
 EVIL = "\x1b[31mevil\x1b]0;title\x07\n\r<b>"
 
 
@@ -190,8 +192,30 @@ def test_a_model_whose_name_is_no_text_is_refused(cimplan, model_file, tmp_path)
 @pytest.mark.parametrize(("redirection", "code"), [("> /dev/full", 2), (">&-", 0), (">&- 2>&- <&-", 0)])
 def test_a_standard_output_that_takes_nothing_is_no_internal_fault(redirection, code):
     line = f"{sys.executable} -m cimplan zoo list {redirection}"
-    run = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
+    run = subprocess.run(["sh", "-c", line], capture_output=True, text=True, env=BUFFERED)
     assert run.returncode == code, run.stderr
     assert "internal" not in run.stderr
     assert "Traceback" not in run.stderr
     assert run.stderr.count("\n") == (1 if code else 0)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs pipes that break")
+@pytest.mark.parametrize("environment", [BUFFERED, BUFFERED | {"PYTHONUNBUFFERED": "1"}])
+@pytest.mark.parametrize("arguments", [["zoo", "list"], ["--version"], ["--help"]])
+def test_a_reader_that_leaves_ends_the_program_quietly(arguments, environment):
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "cimplan", *arguments]
+    run = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, env=environment)
+    os.close(write)
+    assert (run.returncode, run.stderr) == (141, "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs pipes that break")
+def test_an_error_that_nobody_reads_keeps_its_exit_code():
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "cimplan", "inspect", "nothing.onnx"]
+    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=write, env=BUFFERED)
+    os.close(write)
+    assert (run.returncode, run.stdout) == (2, b"")

@@ -12,10 +12,13 @@ from typing import Annotated, NoReturn
 import typer
 
 from cimplan.cli import compare, compile, doctor, explore, export, hardware, models, partition, reproduce, zoo
-from cimplan.cli.console import emit, fail, note, noticing_interrupts, paragraph
+from cimplan.cli.console import emit, fail, note, noticing_interrupts, paragraph, settle
 from cimplan.errors import CimplanError
 
 _INTERRUPTED = 130
+_READER_LEFT = 141
+"""As a shell reports a program that SIGPIPE ended."""
+
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # Plain help: typer's rich help would double the time until a user reads the first line.
@@ -59,13 +62,12 @@ def _root(
     """Decide exactly which parts of a neural network run in computing-in-memory hardware, and how.
 
     MODEL is an ONNX file or a reference network (zoo:resnet18). Exit codes: 0 done, 1 the question has no answer,
-    2 bad usage or bad input, 3 internal fault.
+    2 bad usage or bad input, 3 internal fault, 130 interrupted, 141 the reader of the output has left.
     """
 
 
 def main() -> NoReturn:
     """Run the command line."""
-    debug = "--debug" in sys.argv[1:] or bool(os.environ.get("CIMPLAN_DEBUG"))
     # Both are None where the caller closed them.
     sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
@@ -73,37 +75,56 @@ def main() -> NoReturn:
         # A name that the terminal's encoding cannot show must not cost the result.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        with noticing_interrupts() as interrupted:
-            try:
-                app()
-            except SystemExit as ended:
-                # Typer ends with 1 at Ctrl-C, which would say that the question has no answer.
-                sys.exit(_INTERRUPTED if ended.code == 1 and interrupted() else ended.code)
+        code = _run(debug="--debug" in sys.argv[1:] or bool(os.environ.get("CIMPLAN_DEBUG")))
+    finally:
+        # What could not be written must not fail once more, and louder, when the interpreter ends.
+        for stream in (sys.stdout, sys.stderr):
+            settle(stream)
+    sys.exit(code)
+
+
+def _run(*, debug: bool) -> int | str | None:
+    """Run the command that the arguments name; return the exit code."""
+    try:
+        code = _run_command()
+        # Here and not at the interpreter's end, where a failure is noise and has no code of ours.
+        sys.stdout.flush()
+        return code
     except CimplanError as error:
         if debug:
             raise
-        sys.exit(fail(error))
+        return fail(error)
     except BrokenPipeError:
-        # The reader of a pipe has left; nothing more can be printed, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        # The reader has seen enough: nothing went wrong, and nobody is left to be told anything.
+        return _READER_LEFT
     except KeyboardInterrupt:
         note("cimplan: interrupted")
-        sys.exit(_INTERRUPTED)
+        return _INTERRUPTED
     except MemoryError:
         if debug:
             raise
         note("cimplan: there is not enough memory for this input.")
-        sys.exit(3)
+        return 3
     except Exception as error:  # the last resort: a fault of ours, said as such
         if debug:
             raise
         if isinstance(error, OSError) and error.errno in _NO_ROOM:
             note(f"cimplan: cannot write the result. {error.strerror}. Make room, or choose another place.")
-            sys.exit(2)
+            return 2
         note(
             f"cimplan: internal fault: {type(error).__name__}: {paragraph(str(error))}. "
             "Run again with --debug for the traceback, and please report it."
         )
-        sys.exit(3)
-    sys.exit(0)
+        return 3
+
+
+def _run_command() -> int | str | None:
+    """Let Typer run a command; return its exit code, told apart from the 1 of a question without an answer."""
+    with noticing_interrupts() as interrupted:
+        try:
+            app()
+        except SystemExit as ended:
+            if ended.code == 1 and isinstance(ended.__context__, BrokenPipeError):
+                raise ended.__context__ from None
+            return _INTERRUPTED if ended.code == 1 and interrupted() else ended.code
+    return 0

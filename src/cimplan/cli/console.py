@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import sys
@@ -10,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
 from cimplan.errors import CimplanError
 
@@ -30,9 +31,20 @@ def emit_json(value: Any) -> None:
 
 
 def note(line: str) -> None:
-    """Print one line that is not part of the result."""
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()
+    """Print one line that is not part of the result, if anybody still reads."""
+    try:
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+    except BrokenPipeError:
+        settle(sys.stderr)
+
+
+def settle(stream: TextIO) -> None:
+    """Write what a stream still holds; if that is impossible, let it go nowhere from now on."""
+    try:
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def fail(error: CimplanError) -> int:
