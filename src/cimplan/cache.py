@@ -7,7 +7,9 @@ import hashlib
 import os
 import re
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from cimplan.errors import InputError
@@ -16,6 +18,10 @@ from cimplan.files import replacing
 DIRECTORY_VARIABLE = "CIMPLAN_CACHE_DIR"
 
 _READABLE_LENGTH = 60
+_TEMPORARY = re.compile(r"\.[A-Za-z0-9_.=-]{1,32}\.[a-z0-9_]{8}\.tmp")
+"""Names that `cimplan.files.replacing` gives to files of the cache that are not finished."""
+_ABANDONED_S = 24 * 3600.0
+"""Age from which no process can still be at work on such a file."""
 
 
 def cache_directory() -> Path:
@@ -56,7 +62,8 @@ def cached_file(key: str, suffix: str, make: Callable[[Path], None]) -> Path:
     """Return the cached file of a key, made now if it is not there yet.
 
     The file appears whole or not at all. Processes that make it at the same time do not disturb each other: each
-    makes its own and the last one stays, so `make` has to give the same content for the same key.
+    makes its own and the last one stays, so `make` has to give the same content for the same key. What processes
+    that were killed have left behind is removed after a day.
 
     Parameters
     ----------
@@ -80,6 +87,7 @@ def cached_file(key: str, suffix: str, make: Callable[[Path], None]) -> Path:
     readable = re.sub(r"[^A-Za-z0-9_.=]+", "-", key)[:_READABLE_LENGTH].strip("-.")
     folder = cache_directory()
     path = folder / f"{readable}-{hashlib.sha256(key.encode()).hexdigest()[:16]}{suffix}"
+    _sweep(folder)
     if path.is_file():
         return path
     try:
@@ -104,6 +112,16 @@ def cached_file(key: str, suffix: str, make: Callable[[Path], None]) -> Path:
             raise _not_writable(folder, str(error.strerror)) from error
         raise
     return path
+
+
+def _sweep(folder: Path) -> None:
+    """Remove unfinished files that nobody works on any more; what cannot be removed stays."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if _TEMPORARY.fullmatch(entry.name):
+                with suppress(OSError):
+                    if time.time() - entry.stat(follow_symlinks=False).st_mtime > _ABANDONED_S:
+                        Path(entry).unlink()
 
 
 def _not_writable(folder: Path, why: str) -> InputError:

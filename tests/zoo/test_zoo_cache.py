@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import multiprocessing
+import os
 import sys
 from pathlib import Path
 
@@ -81,6 +82,26 @@ def test_failed_build_leaves_nothing(folder: Path) -> None:
         cached_file("key", ".onnx", fail)
     assert list(folder.iterdir()) == []
     assert cached_file("key", ".onnx", lambda path: path.write_text("whole") and None).read_text() == "whole"
+
+
+def test_what_a_killed_process_left_is_removed_after_a_day(folder: Path) -> None:
+    unfinished: list[Path] = []
+    for key in ("short", "x" * 100):
+        cached_file(key, ".onnx", unfinished.append)
+    old, young = unfinished
+    others = [folder / ".mine.tmp", folder / "plan.json", folder / f"{old.name}.json"]
+    for path in (old, young, *others):
+        path.write_text("half")
+    for path in (old, *others):
+        os.utime(path, (0, 0))
+    cached_file("other", ".txt", lambda path: None)
+    assert not old.exists()
+    assert young.exists()
+    assert all(path.exists() for path in others)
+    os.utime(young, (0, 0))
+    # Also where nothing has to be made.
+    cached_file("other", ".txt", lambda path: pytest.fail("it is there"))
+    assert not young.exists()
 
 
 def test_full_disk_names_the_variable(folder: Path) -> None:
