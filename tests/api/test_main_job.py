@@ -67,3 +67,16 @@ def test_a_wider_bus_never_hurts():
         for bandwidth in (1.0, 16.0)
     )
     assert fast.makespan_ns <= slow.makespan_ns
+
+
+@pytest.mark.parametrize("method", ["ilp", "ilp-scip"])
+def test_an_ilp_stopped_before_it_finds_anything_does_not_come_back_empty_handed(method):
+    costed = partitioning.cost("zoo:yolov5n", "rram-256-arm", crossbars=100)
+    stopped = partitioning.solve(costed, method=method, time_limit_s=1e-3)
+    greedy = partitioning.solve(costed, method="greedy")
+    assert stopped.makespan_ns == greedy.makespan_ns < greedy.host_only_ns
+    assert 0 < stopped.lower_bound_ns < stopped.makespan_ns
+    assert stopped.checked
+    assert "greedy" in dict(summary(stopped))["schedule"]
+    assert not dict(summary(greedy))["schedule"]
+    assert partitioning.solve(costed, method="cpu-only").assignment == dict.fromkeys(costed.problem.names, "host")

@@ -100,6 +100,15 @@ def test_every_method_is_compared_on_the_same_costs(cimplan, profile_file):
     assert rows["cpu-only"]["speedup"] == 1
 
 
+def test_a_comparison_says_whose_schedule_a_stopped_method_shows(cimplan, tmp_path):
+    profile = tmp_path / "host.json"
+    assert cimplan("profile", "zoo:yolov5n", "--estimate", "cortex-a72", "-o", profile).code == 0
+    asked = ("compare", "--profile", profile, "--methods", "ilp,greedy", "--time-limit", "1ms")
+    run = cimplan(*asked)
+    assert "ilp: found no schedule before it was stopped; shown is that of greedy" in run.err
+    assert [row["schedule_of"] for row in cimplan(*asked, "--json").json["methods"]] == ["greedy", ""]
+
+
 def test_a_plan_becomes_a_timeline_and_a_table(cimplan, profile_file, tmp_path):
     plan_file, trace, table = tmp_path / "plan.json", tmp_path / "trace.json", tmp_path / "plan.csv"
     assert cimplan("partition", "--profile", profile_file, "-o", plan_file).code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,12 @@ from cimplan.errors import InputError
 
 if TYPE_CHECKING:
     from cimplan.cost.build import CostedNetwork
+    from cimplan.cost.problem import Problem
     from cimplan.cost.profile_file import HostProfile
     from cimplan.hardware.schema import Hardware
     from cimplan.partition.progress import ProgressCallback
     from cimplan.plan.plan import Plan
+    from cimplan.plan.schedule import Solution
 
 
 def profile(
@@ -266,7 +269,35 @@ def solve(
         curve=curve,
         unfixed=costed.problem,
     )
+    if warm_start is None:
+        solution = _not_empty_handed(problem, solution)
     return build_plan(costed, solution, problem=problem)
+
+
+def _not_empty_handed(problem: Problem, solution: Solution) -> Solution:
+    """Return the greedy schedule under the bound of a MIP solver that was stopped before it found any schedule.
+
+    What a MIP method starts from is the host alone, which is no answer to a user who pressed Ctrl-C. A schedule that
+    the solver did find stays, even a worse one: methods are compared by what they find.
+    """
+    from cimplan.partition.methods import solve as solve_problem
+    from cimplan.partition.timing import least_choices, list_schedule
+    from cimplan.plan.summary import SCHEDULE_OF
+
+    found = solution.schedule
+    if not solution.method.startswith("ilp") or solution.status != "feasible" or found is None:
+        return solution
+    if found != list_schedule(problem, least_choices(problem)):
+        return solution
+    greedy = solve_problem(problem, "greedy").schedule
+    if greedy is None or greedy.makespan(problem) >= found.makespan(problem):
+        return solution
+    return replace(
+        solution,
+        status="optimal" if greedy.makespan(problem) == solution.lower_bound else "feasible",
+        schedule=greedy,
+        statistics={**solution.statistics, SCHEDULE_OF: "greedy"},
+    )
 
 
 def _named(profile: HostProfile, model: Model) -> HostProfile:

@@ -143,6 +143,9 @@ def compare(
         right=(1, 2, 3, 4, 5, 7),
     )
     _note_errors(rows)
+    for row in rows:
+        if row.get("schedule_of"):
+            note(f"{row['method']}: found no schedule before it was stopped; shown is that of {row['schedule_of']}")
 
 
 def _compare_dual_mode(
@@ -260,9 +263,12 @@ def _refuse(options: Mapping[str, object], chip: Hardware, kind: str) -> None:
 
 
 def _comparable(plan: Plan) -> dict[str, Any]:
+    from cimplan.plan.summary import SCHEDULE_OF
+
     kept = ("status", "makespan_ns", "lower_bound_ns", "gap", "speedup", "crossbars_used", "solve_s", "checked")
     on_cim = sum(count.operators for place, count in plan.counts.places.items() if place != "host")
-    return {name: getattr(plan, name) for name in kept} | {"operators_on_cim": on_cim}
+    standing_in = plan.statistics.get(SCHEDULE_OF, "")
+    return {name: getattr(plan, name) for name in kept} | {"operators_on_cim": on_cim, "schedule_of": standing_in}
 
 
 def _comparable_dual_mode(plan: DualModePlan) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from cimplan.plan.plan import Plan
 from cimplan.units import format_duration, format_size
 
 TOP_REASONS = 8
+SCHEDULE_OF = "schedule_of"
+"""Entry of a plan's statistics: the method whose schedule stands in for that of a method that found none in time."""
 
 
 def summary(plan: Plan) -> list[tuple[str, str]]:
@@ -32,6 +34,7 @@ def summary(plan: Plan) -> list[tuple[str, str]]:
     return [
         ("host only", host_only if plan.host_only_ns is None else format_duration(plan.host_only_ns)),
         ("this plan", format_duration(plan.makespan_ns)),
+        ("schedule", _schedule(plan)),
         ("speed-up", "" if plan.speedup is None else _speedup(plan.speedup)),
         ("lower bound", _bound(plan)),
         ("certificate", _certificate(plan)),
@@ -85,6 +88,11 @@ def top_reasons(plan: Plan, count: int = TOP_REASONS) -> list[str]:
 def _line(operator: OperatorPart) -> str:
     kind = f" ({operator.op_type})" if operator.op_type else ""
     return f"{operator.name}{kind}: {operator.reason}"
+
+
+def _schedule(plan: Plan) -> str:
+    other = plan.statistics.get(SCHEDULE_OF)
+    return "" if other is None else f"of {other}: {plan.method} found none before it was stopped"
 
 
 def _speedup(value: float) -> str:
