@@ -106,8 +106,24 @@ def test_a_profile_of_another_model_is_refused(cimplan, profile_file, tmp_path):
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3])],
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), other)
-    refused(cimplan("partition", other, "--profile", profile_file, "-o", tmp_path / "plan.json"), "SHA-256")
+    run = cimplan("partition", other, "--profile", profile_file, "-o", tmp_path / "plan.json")
+    refused(run, "SHA-256", "host.json")
     assert [path.name for path in tmp_path.iterdir()] == ["other.onnx"]
+
+
+@pytest.mark.parametrize("command", ["partition", "compare"])
+def test_a_shape_other_than_the_profiled_one_is_refused(cimplan, model_file, profile_file, command):
+    (name,) = json.loads(profile_file.read_text())["graph"]["inputs"]
+    for model in ((), (model_file,)):
+        asked = (command, *model, "--profile", profile_file)
+        refused(cimplan(*asked, "--shape", f"{name}=7,1,1,1"), "host.json", "profiled", "--shape")
+        refused(cimplan(*asked, "--shape", "nothing=1"), "host.json", "nothing", name)
+    shape = ",".join(map(str, json.loads(profile_file.read_text())["graph"]["tensors"][name]["shape"]))
+    assert cimplan("partition", "--profile", profile_file, "--shape", f"{name}={shape}").code == 0
+
+
+def test_a_time_to_measure_does_not_go_with_a_saved_profile(cimplan, profile_file):
+    refused(cimplan("partition", "--profile", profile_file, "--measure-for", "1s"), "--measure-for", "--profile")
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"kind": "partition-plan"}', '"text"', "\xff"])

@@ -137,7 +137,7 @@ def cost(
     Raises
     ------
     InputError
-        If something cannot be read, or the profile is of another model.
+        If something cannot be read, or the profile is of another model or of other input shapes.
     """
     from cimplan.cost.build import build_problem
     from cimplan.cost.profile import load as load_profile
@@ -150,11 +150,14 @@ def cost(
         chip, crossbars=crossbars, mvm_latency_ns=mvm_latency_ns, bus_bandwidth_gbps=bus_bandwidth_gbps
     )
     found = None if model is None else _as_model(model)
+    where = "profile"
     if isinstance(profile, (str, Path)):
+        where = str(profile)
         profile = load_profile(Path(profile))
     if profile is not None:
         if found is not None:
-            profile.require_model(found.path)
+            profile.require_model(found.path, where)
+            profile.require_shapes(found.shapes, where)
     elif found is None:
         raise InputError("there is neither a model nor a profile", fix="Give one of the two")
     elif chip.host.estimate is not None:

@@ -133,9 +133,13 @@ def costed_network(
     """Return what the options ask for, costed."""
     from cimplan.api.models import load
     from cimplan.api.partitioning import cost
+    from cimplan.cost.profile_file import load as load_profile
+    from cimplan.errors import InputError
     from cimplan.hardware import load as load_hardware
     from cimplan.units import parse_bandwidth_gbps, parse_duration_ns
 
+    if profile is not None and measure_for is not None:
+        raise InputError("--measure-for does not go with --profile", why="a saved profile is not measured again")
     shapes = parse_shapes(shape)
     latency_ns = None if mvm_latency is None else parse_duration_ns(mvm_latency)
     bandwidth_gbps = None if bus_bandwidth is None else parse_bandwidth_gbps(bus_bandwidth)
@@ -143,6 +147,9 @@ def costed_network(
     chip = load_hardware(hardware)
     with working("reading the model", quiet=quiet) as tell:
         found = None if model is None else load(model, shapes=shapes)
+        if found is None and profile is not None:
+            # Without a model the shapes are those of the profile, and others cannot be had from it.
+            load_profile(profile).require_shapes(shapes, str(profile))
         return cost(
             found,
             chip,

@@ -217,6 +217,29 @@ class HostProfile(Record):
                 fix="Profile this model with `cimplan profile`, or drop --profile",
             )
 
+    def require_shapes(self, shapes: Mapping[str, tuple[int, ...]], where: str = "profile") -> None:
+        """Refuse input shapes other than those that were profiled.
+
+        Raises
+        ------
+        InputError
+            If the network has no such input, or it was profiled with another shape.
+        """
+        graph = self.graph_record
+        for name, shape in shapes.items():
+            if name not in graph.inputs:
+                raise InputError(
+                    f"the profiled network has no input {name!r}", where=where, fix=did_you_mean(name, graph.inputs)
+                )
+            profiled = graph.tensors[name].shape
+            if profiled != shape:
+                raise InputError(
+                    f"the profile is not of the shape {list(shape)}",
+                    where=where,
+                    why=f"input {name!r} was profiled as {list(profiled)}",
+                    fix="Profile the model again with this shape, or drop --shape",
+                )
+
     def save(self, path: Path) -> None:
         """Write the file, whole or not at all."""
         write_text(path, self.to_json())
