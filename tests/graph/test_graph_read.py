@@ -288,6 +288,37 @@ def test_a_node_that_contradicts_its_operator_is_refused_by_name(node: onnx.Node
         graph_from_model(model([node], {"x": [1, 2, 8, 8]}, ["y"], [weight("w", *shapes)]))
 
 
+def _scalar(name: str, dtype: type) -> onnx.TensorProto:
+    return onnx.numpy_helper.from_array(np.ones((), dtype), name)
+
+
+@pytest.mark.parametrize(
+    ("node", "weights", "message"),
+    [
+        ("Conv", [4, 5, 3, 3], r"3 channels.*\(4, 5, 3, 3\).*5 channels"),
+        ("ConvInteger", [4, 5, 3, 3], r"3 channels.*5 channels"),
+        ("QLinearConv", [4, 5, 3, 3], r"3 channels.*5 channels"),
+        ("ConvTranspose", [4, 5, 3, 3], r"3 channels.*4 channels"),
+        ("Conv", [4, 3, 9, 9], r"larger than its input.*\(1, 3, 8, 8\)"),
+        ("Conv", [4, 3, 3, 3], r"kernel is \(5, 5\).*\(4, 3, 3, 3\)"),
+    ],
+)
+def test_a_convolution_whose_weight_does_not_fit_its_input_is_refused(
+    node: str, weights: list[int], message: str
+) -> None:
+    kernel = {"kernel_shape": [5, 5]} if "kernel is" in message else {}
+    integer = node in ("ConvInteger", "QLinearConv")
+    reads = ["x", "s", "z", "w", "s", "z", "s", "z"] if node == "QLinearConv" else ["x", "w"]
+    net = model([helper.make_node(node, reads, ["y"], name="faulty", **kernel)], {"x": [1, 3, 8, 8]}, ["y"])
+    if integer:
+        net.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.UINT8
+    constants = {"s": _scalar("s", np.float32), "z": _scalar("z", np.uint8)}
+    constants["w"] = onnx.numpy_helper.from_array(np.ones(weights, np.uint8 if integer else np.float32), "w")
+    net.graph.initializer.extend(constants[name] for name in dict.fromkeys(reads[1:]))
+    with pytest.raises(InputError, match=f"node 'faulty'.*{message}.*export the model again"):
+        graph_from_model(net)
+
+
 def test_large_graphs_are_read(tmp_path: Path) -> None:
     # 10,000 nodes; the benchmark, not this test, looks at the clock.
     nodes = [helper.make_node("Relu", ["x"], ["t0"])]

@@ -111,6 +111,21 @@ def _weight_index(node: NodeView) -> int:
     return 3 if node.op_type == "QLinearConv" else 1
 
 
+def _require_fit(node: NodeView, filters: tuple[int, ...], channels: int) -> None:
+    """Refuse a weight in ONNX's own order that does not fit the image's channels or the node's `kernel_shape`.
+
+    Shape inference does not look at either, and the host's run of the model would be the first to fail.
+    """
+    given = Layout.of(node.shape(0), channels_last(node)).channels
+    if given != channels:
+        raise RuleError(
+            f"convolves an input of {given} channels with a weight of shape {filters}, which is for {channels} channels"
+        )
+    kernel = node.integers("kernel_shape", filters[2:])
+    if kernel != filters[2:]:
+        raise RuleError(f"says that its kernel is {kernel}, and its weight of shape {filters} has another")
+
+
 def convolution(node: NodeView, output: TensorType, constant: Callable[[int], bool]) -> Lowered:
     """Convolution of any rank (1-D, 2-D, 3-D), by im2col.
 
@@ -129,6 +144,10 @@ def convolution(node: NodeView, output: TensorType, constant: Callable[[int], bo
     # the product is the same.
     inputs = math.prod(filters[1:])
     image = Layout.of(output.shape, channels_last(node))
+    if node.domain != NCHWC and not node.op_type.startswith("Nhwc"):
+        _require_fit(node, filters, filters[1] * groups)
+    if any(extent < 1 for extent in image.spatial):
+        raise RuleError(f"has a weight of shape {filters}, larger than its input of shape {node.shape(0)}")
     work = MatrixWork(filters[0] // groups, inputs, image.batch * math.prod(image.spatial), groups)
     return _stationary(work, node, index, constant, COMPUTED_WEIGHTS)
 
@@ -145,6 +164,7 @@ def transposed_convolution(node: NodeView, output: TensorType, constant: Callabl
     groups = node.integer("group", 1)
     if len(filters) < 3 or groups < 1 or filters[0] % groups:
         raise RuleError(f"convolves with a weight of shape {filters} in {groups} groups")
+    _require_fit(node, filters, filters[0])
     image = Layout.of(node.shape(0), channels_last(node))
     outputs = math.prod(filters[1:])
     work = MatrixWork(outputs, filters[0] // groups, image.batch * math.prod(image.spatial), groups)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _SIZED_BY_FLOATS = frozenset({"Resize", "Upsample", "Range"})
 _SIZED_BY_DATA = frozenset({"NonZero", "NonMaxSuppression", "Unique", "Compress", "StringSplit", "Loop"})
 _DEFAULT_BLOCK = 16
+_MISFIT = "does not fit its inputs"
 
 
 @dataclass
@@ -175,7 +176,7 @@ class ShapeInference:
         try:
             inferred = infer_node_outputs(schema, node, input_types, data, opset_imports=self._imports)
         except (InferenceError, ValidationError, RuntimeError, ValueError, KeyError, TypeError) as error:
-            raise RuleError(f"does not fit its inputs ({_first_line(error)})") from error
+            raise RuleError(f"{_MISFIT} ({_first_line(error)})") from error
         outputs = {name: _whole(kind) for name, kind in inferred.items()}
         if not all(outputs.get(name) for name in node.output if name):
             outputs |= self._infer_body(node, input_types, data)
@@ -248,7 +249,7 @@ class ShapeInference:
         try:
             inferred = shape_inference.infer_shapes(model, data_prop=True)
         except (shape_inference.InferenceError, ValidationError, RuntimeError, ValueError) as error:
-            raise RuleError(f"does not fit its inputs ({_first_line(error)})") from error
+            raise RuleError(f"{_MISFIT} ({_first_line(error)})") from error
         return {value.name: _whole(value.type) for value in inferred.graph.output}
 
     def _infer_channels_last(self, node: onnx.NodeProto) -> dict[str, TensorType]:
@@ -289,12 +290,17 @@ class ShapeInference:
             )
         else:
             why = f"the node {why}"
+        fix = (
+            "Check the sizes given with --shape, or export the model again"
+            if why.startswith(f"the node {_MISFIT}")
+            else "Set the sizes of the inputs with --shape name=1,3,224,224, or plan from a profile of the model, "
+            "which records the shapes of a run"
+        )
         return InputError(
             f"the shape of the tensor {output!r} is unknown",
             where=f"{self.where}: node {name!r}",
             why=why,
-            fix="Set the sizes of the inputs with --shape name=1,3,224,224, or plan from a profile of the model, "
-            "which records the shapes of a run",
+            fix=fix,
         )
 
 
@@ -347,4 +353,4 @@ def _title(node: onnx.NodeProto) -> str:
 
 def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__
+    return lines[0].removeprefix("[ShapeInferenceError] ")[:200].rstrip(".") if lines else type(error).__name__
