@@ -301,6 +301,21 @@ def test_weights_behind_dequantisation_and_layout_changes_are_constant(path: tup
     assert [tensor.name for tensor in graph.activation_inputs(conv)] == ["x"]
 
 
+def test_what_makes_constants_from_constants_says_so() -> None:
+    shape = onnx.numpy_helper.from_array(np.array([8, 6], np.int64), "shape")
+    nodes = [
+        helper.make_node("ConstantOfShape", ["shape"], ["w"]),
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("Relu", ["h"], ["y"]),
+    ]
+    graph = graph_from_model(model(nodes, {"x": [3, 8]}, ["y"], [shape]))
+    assert [operator.no_work_reason for operator in graph.operators] == [
+        "makes a constant, from constants alone",
+        "",
+        "not a product with a weight matrix",
+    ]
+
+
 def _constant(**attributes: Any) -> onnx.NodeProto:
     return helper.make_node("Constant", [], ["w"], **attributes)
 

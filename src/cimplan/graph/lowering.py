@@ -28,6 +28,7 @@ DEFORMED = "a deformable convolution: where it reads depends on the data"
 EINSUM = "Einsum is not lowered to matrix work"
 VIEW = "only renames data"
 CONSTANT = "a constant"
+FROM_CONSTANTS = "makes a constant, from constants alone"
 NO_PRODUCT = "not a product with a weight matrix"
 
 _REASONS: Mapping[str, str] = {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cimplan.errors import InputError
 from cimplan.graph.binding import bind_inputs
 from cimplan.graph.external import check_external_data, small_external_value
-from cimplan.graph.lowering import lower
+from cimplan.graph.lowering import FROM_CONSTANTS, NO_PRODUCT, lower
 from cimplan.graph.nodes import NodeView, RuleError, TensorType, captured_names, domain_of, dtype_name, words
 from cimplan.graph.operators import BITS_OF_DTYPE, Operator, OperatorGraph, Tensor
 from cimplan.graph.shapes import ShapeInference, whole_declarations
@@ -330,6 +330,9 @@ class _Reader:
             lowered = lower(view, output, lambda index: view.has_input(index) and node.input[index] in constants)
         except RuleError as error:
             raise self._malformed(f"the node {error}", name) from error
+        reason = lowered.reason
+        if reason == NO_PRODUCT and node.output and all(made in constants for made in node.output if made):
+            reason = FROM_CONSTANTS
         return Operator(
             name=name,
             op_type=node.op_type,
@@ -337,7 +340,7 @@ class _Reader:
             inputs=tuple(filter(None, [*node.input, *(read for read in reads if read not in node.input)])),
             outputs=tuple(output for output in node.output if output in types),
             work=lowered.work,
-            no_work_reason=lowered.reason,
+            no_work_reason=reason,
             view=lowered.view,
             weight_input=lowered.weight_input,
         )
