@@ -88,6 +88,68 @@ def test_an_open_dimension_is_named_and_never_one(cimplan, tmp_path):
     assert run.json["operators"][0]["mvms"] == 5 * 64
 
 
+def _model(path: Path, *nodes, inputs=(("x", TensorProto.FLOAT, [1, 3, 8, 8]),), weights=(), opset=13, ir=8) -> Path:
+    graph = helper.make_graph(
+        nodes,
+        "broken",
+        [helper.make_tensor_value_info(*one) for one in inputs],
+        [helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.ones(shape, np.float32), name) for name, shape in weights],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+_RELU = helper.make_node("Relu", ["x"], ["y"], name="act")
+_CONV = helper.make_node("Conv", ["x", "w"], ["y"], name="conv")
+BROKEN = {
+    "channels": ((_CONV,), {"weights": [("w", (4, 5, 3, 3))]}, ("5",)),
+    "padding": (
+        (helper.make_node("Conv", ["x", "w"], ["y"], name="conv", auto_pad="SAME"),),
+        {"weights": [("w", (4, 3, 3, 3))]},
+        ("AutoPad",),
+    ),
+    "sizes": ((helper.make_node("Add", ["x", "w"], ["y"], name="sum"),), {"weights": [("w", (4, 5))]}, ("sum",)),
+    "reshape": (
+        (
+            helper.make_node("Constant", [], ["s"], value_ints=[2, 5]),
+            helper.make_node("Reshape", ["x", "s"], ["y"], name="shaping"),
+        ),
+        {},
+        ("shaping",),
+    ),
+    "later format": ((_RELU,), {"ir": 99}, ("99",)),
+    "later operators": ((_RELU,), {"opset": 99}, ("99",)),
+    "undefined": ((helper.make_node("Relu", ["ghost"], ["y"], name="act"),), {}, ("ghost",)),
+    "unknown operator": ((helper.make_node("Reluu", ["x"], ["y"], name="act"),), {}, ("Reluu",)),
+    "text": ((_RELU,), {"inputs": [("x", TensorProto.STRING, [1])]}, ("string",)),
+    "large": ((_RELU,), {"inputs": [("x", TensorProto.FLOAT, [10**6, 10**6])]}, ("too large",)),
+    "open": ((_RELU,), {"inputs": [("x", TensorProto.FLOAT, ["n", 3])]}, ("'n'", "--shape x=")),
+    "constant": ((helper.make_node("Constant", [], ["y"], value_ints=[2, 5], name="k"),), {}, ("nothing to plan",)),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_model_that_does_not_run_is_refused_by_its_name_and_in_plain_words(cimplan, tmp_path, fault):
+    nodes, rest, words = BROKEN[fault]
+    run = cimplan("partition", _model(tmp_path / "broken.onnx", *nodes, **rest))
+    refused(run, str(tmp_path / "broken.onnx"), *words)
+    for leftover in ("ONNXRuntimeError", "onnxruntime_src", "::", "optimised.onnx", "cimplan-profile", ".cc:"):
+        assert leftover not in run.err
+
+
+@pytest.mark.parametrize("command", ["partition", "quantize"])
+def test_weights_that_are_not_there_are_named(cimplan, tmp_path, command):
+    path = _model(tmp_path / "light.onnx", _CONV, weights=[("w", (4, 3, 3, 3))])
+    model = onnx.load(path)
+    onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    (tmp_path / "weights.bin").unlink()
+    output = ("-o", tmp_path / "out.onnx") if command == "quantize" else ()
+    refused(cimplan(command, path, *output), "light.onnx", "'weights.bin'", "weights are missing")
+    assert [item.name for item in tmp_path.iterdir()] == ["light.onnx"]
+
+
 def test_a_profile_with_a_missing_entry_is_refused(cimplan, profile_file, tmp_path):
     value = json.loads(profile_file.read_text())
     name = next(iter(value["times"]))
@@ -95,6 +157,24 @@ def test_a_profile_with_a_missing_entry_is_refused(cimplan, profile_file, tmp_pa
     broken = tmp_path / "host.json"
     broken.write_text(json.dumps(value))
     refused(cimplan("partition", "--profile", broken), "host.json", name)
+
+
+@pytest.mark.parametrize("command", ["partition", "compare"])
+def test_a_profile_without_operators_is_refused(cimplan, profile_file, tmp_path, command):
+    value = json.loads(profile_file.read_text())
+    value["times"], value["graph"]["operators"] = {}, []
+    empty = tmp_path / "host.json"
+    empty.write_text(json.dumps(value))
+    refused(cimplan(command, "--profile", empty), "host.json", "no operators", "cimplan profile")
+
+
+@pytest.mark.parametrize("end", ["inputs", "outputs"])
+def test_a_profile_whose_ends_are_no_tensors_is_refused(cimplan, profile_file, tmp_path, end):
+    value = json.loads(profile_file.read_text())
+    value["graph"][end].append("ghost")
+    broken = tmp_path / "host.json"
+    broken.write_text(json.dumps(value))
+    refused(cimplan("partition", "--profile", broken), "host.json", "ghost")
 
 
 def test_a_profile_of_another_model_is_refused(cimplan, profile_file, tmp_path):

@@ -178,7 +178,7 @@ def test_external_data_are_followed(tmp_path: Path) -> None:
 def test_missing_external_data_are_reported(tmp_path: Path) -> None:
     onnx.save(small_cnn(), tmp_path / "net.onnx", save_as_external_data=True, location="w.bin", size_threshold=100)
     (tmp_path / "w.bin").unlink()
-    with pytest.raises(InputError, match="ONNX Runtime cannot quantise the model"):
+    with pytest.raises(InputError, match=r"weights are missing.*'w.bin'"):
         quantise(tmp_path / "net.onnx", tmp_path / "int8.onnx")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["net.onnx"]
 

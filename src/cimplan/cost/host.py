@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
 from cimplan.errors import InputError, did_you_mean
+from cimplan.graph.runtime_words import runtime_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,7 @@ ORT_ERRORS: tuple[type[Exception], ...] = tuple(
 )
 """ONNX Runtime's errors, which have no common base."""
 
+_FIX = "Check the file with onnx.checker.check_model, or export the model again"
 _ONLY_ERRORS = 3
 _KERNEL_SUFFIX = "_kernel_time"
 _ELEMENTS_LIMIT = 2**31
@@ -149,12 +151,15 @@ def open_session(
         return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except ORT_ERRORS as error:
         raise InputError(
-            "ONNX Runtime cannot load the model on this machine", where=path.name, why=_reason(error)
+            "ONNX Runtime cannot load the model on this machine",
+            where=str(path),
+            why=f"it says: {runtime_words(error)}",
+            fix=_FIX,
         ) from error
 
 
-def symbolic_sizes(session: ort.InferenceSession, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-    """Return the sizes that given input shapes mean for the model's symbolic dimensions.
+def symbolic_sizes(session: ort.InferenceSession, shapes: Mapping[str, tuple[int, ...]], where: str) -> dict[str, int]:
+    """Return the sizes that given input shapes mean for the model's symbolic dimensions; `where` names it in errors.
 
     Raises
     ------
@@ -164,21 +169,23 @@ def symbolic_sizes(session: ort.InferenceSession, shapes: Mapping[str, tuple[int
     inputs = {value.name: value for value in session.get_inputs()}
     for name in shapes:
         if name not in inputs:
-            raise InputError(f"the model has no input {name!r}", fix=did_you_mean(name, inputs))
+            raise InputError(f"the model has no input {name!r}", where=where, fix=did_you_mean(name, inputs))
     sizes: dict[str, int] = {}
     for name, value in inputs.items():
         given = shapes.get(name)
         declared = value.shape
         if given is not None and len(given) != len(declared):
             raise InputError(
-                f"the shape {list(given)} does not fit", where=f"input {name!r}", why=f"the model declares {declared}"
+                f"the shape {list(given)} does not fit",
+                where=f"{where}: input {name!r}",
+                why=f"the model declares {declared}",
             )
         for position, size in enumerate(declared):
             if isinstance(size, int):
                 if given is not None and given[position] != size:
                     raise InputError(
                         f"the shape {list(given)} does not fit",
-                        where=f"input {name!r}",
+                        where=f"{where}: input {name!r}",
                         why=f"the model declares {declared}",
                     )
                 continue
@@ -186,21 +193,23 @@ def symbolic_sizes(session: ort.InferenceSession, shapes: Mapping[str, tuple[int
                 example = ",".join(str(part) if isinstance(part, int) else "1" for part in declared)
                 raise InputError(
                     f"the dimension {size or position!r} is not known",
-                    where=f"input {name!r} of shape {declared}",
+                    where=f"{where}: input {name!r} of shape {declared}",
                     fix=f"Give it with --shape {name}={example}",
                 )
             if size and sizes.setdefault(size, given[position]) != given[position]:
                 raise InputError(
                     f"the dimension {size!r} is given as {sizes[size]} and as {given[position]}",
-                    where=f"input {name!r}",
+                    where=f"{where}: input {name!r}",
                 )
     return sizes
 
 
 def make_feed(
-    session: ort.InferenceSession, shapes: Mapping[str, tuple[int, ...]], filling: Filling, seed: int
+    session: ort.InferenceSession, shapes: Mapping[str, tuple[int, ...]], filling: Filling, seed: int, where: str
 ) -> Feed:
     """Return inputs of the right type and shape; whole numbers wider than a byte stay 0 or 1, as they may be indices.
+
+    `where` names the model in errors.
 
     Raises
     ------
@@ -213,11 +222,13 @@ def make_feed(
         dtype = _NUMPY_OF_TYPE.get(value.type)
         if dtype is None:
             raise InputError(
-                f"cannot make an input of type {value.type}", where=f"input {value.name!r}", why="it is not numeric"
+                f"cannot make an input of type {value.type}",
+                where=f"{where}: input {value.name!r}",
+                why="it is not numeric",
             )
         shape = shapes.get(value.name, tuple(value.shape))
         if np.prod(shape, dtype=float) > _ELEMENTS_LIMIT:
-            raise InputError(f"the input of shape {list(shape)} is too large", where=f"input {value.name!r}")
+            raise InputError(f"the input of shape {list(shape)} is too large", where=f"{where}: input {value.name!r}")
         kind = np.dtype(dtype)
         if filling != "random":
             feed[value.name] = np.full(shape, filling == "ones", dtype=kind)
@@ -244,15 +255,17 @@ def working_feed(
     first: Exception | None = None
     fillings: tuple[Filling, ...] = ("random", "zeros", "ones")
     for filling in fillings:
-        feed = make_feed(session, shapes, filling, seed)
+        feed = make_feed(session, shapes, filling, seed, where)
         try:
             session.run(None, feed)
         except ORT_ERRORS as error:
             first = first or error
         else:
             return filling, feed
-    reason = _reason(first) if first else ""
-    raise InputError("the model fails on this machine", where=where, why=f"ONNX Runtime says: {reason}") from first
+    reason = runtime_words(first) if first else ""
+    raise InputError(
+        "the model fails on this machine", where=where, why=f"ONNX Runtime says: {reason}", fix=_FIX
+    ) from first
 
 
 def timed_run(session: ort.InferenceSession, feed: Feed) -> float:
@@ -327,9 +340,3 @@ def cpu_name() -> str:
         if fields.get(key):
             return " ".join(fields[key].split())
     return platform.processor() or platform.machine() or "unknown"
-
-
-def _reason(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    # "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Non-zero status …" - the number tells a person nothing.
-    return text.removeprefix("[ONNXRuntimeError] : ")[:600]

@@ -125,7 +125,7 @@ def measure(
                 progress(len(counted), count)
         events = Path(profiled.end_profiling())
         recorded = host.read_kernel_times(events, prepared.nodes, counted.__contains__)
-        graph = _read_graph(prepared.saved, recorded.tensors, given, path.stem)
+        graph = _read_graph(prepared.saved, recorded.tensors, given, path)
         raw_ns = _times_of_operators(graph, prepared.nodes, recorded.by_node, path.name)
         return _profile(
             path,
@@ -202,7 +202,7 @@ def optimised_graph(
         recorded = host.read_kernel_times(Path(session.end_profiling()), prepared.nodes, lambda _: True)
         if save_to is not None:
             shutil.copyfile(prepared.saved, save_to)
-        return _read_graph(prepared.saved, recorded.tensors, given, path.stem), platform.machine()
+        return _read_graph(prepared.saved, recorded.tensors, given, path), platform.machine()
 
 
 class _Prepared:
@@ -227,13 +227,20 @@ def _prepare(path: Path, folder: Path, threads: int, shapes: Mapping[str, tuple[
     saved = folder / "optimised.onnx"
     sizes: dict[str, int] = {}
     if shapes:
-        sizes = host.symbolic_sizes(host.open_session(path, threads=threads, optimise=False), shapes)
+        sizes = host.symbolic_sizes(host.open_session(path, threads=threads, optimise=False), shapes, str(path))
     original = host.open_session(path, threads=threads, optimise=True, save_to=saved, sizes=sizes, external=external)
-    host.symbolic_sizes(original, shapes)
-    filling, feed = host.working_feed(original, shapes, seed, path.name)
+    host.symbolic_sizes(original, shapes, str(path))
+    filling, feed = host.working_feed(original, shapes, seed, str(path))
     if not saved.is_file():
         raise InternalError("ONNX Runtime did not save the optimised graph", where=path.name)
-    return _Prepared(saved, original, _nodes(saved, set(feed)), filling, feed)
+    nodes = _nodes(saved, set(feed))
+    if not nodes:
+        raise InputError(
+            "there is nothing to plan",
+            where=str(path),
+            why="ONNX Runtime needs no operator to run it: its outputs are inputs or constants",
+        )
+    return _Prepared(saved, original, nodes, filling, feed)
 
 
 def _nodes(saved: Path, fed: set[str]) -> list[Node]:
@@ -276,13 +283,15 @@ def _read_graph(
     saved: Path,
     recorded: Mapping[str, tuple[str, tuple[int, ...]]],
     shapes: Mapping[str, tuple[int, ...]],
-    name: str,
+    path: Path,
 ) -> OperatorGraph:
+    """Return the graph saved for a model, under the model's name also in errors."""
     from dataclasses import replace
 
     from cimplan.graph.read import read_graph
 
-    return with_stable_names(replace(read_graph(saved, shapes=shapes, recorded=recorded), name=name))
+    graph = read_graph(saved, shapes=shapes, recorded=recorded, where=f"{path}, as ONNX Runtime optimises it")
+    return with_stable_names(replace(graph, name=path.stem))
 
 
 def _times_of_operators(
@@ -444,28 +453,12 @@ def _weights(path: Path) -> tuple[int, bool]:
 
     ONNX Runtime would open any file a model names as external data; the check keeps that to the model's folder.
     """
-    from cimplan.graph.external import check_external_data
+    from cimplan.graph.external import require_external_data
     from cimplan.graph.read import all_tensors
     from cimplan.graph.skim import read_skeleton
 
-    model = read_skeleton(path)
-    tensors = list(all_tensors(model.graph))
-    check_external_data(tensors, path)
-    locations: set[str] = {
-        entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"
-    }
-    size: int = path.stat().st_size
-    for location in sorted(locations):
-        data = path.parent / location
-        if not data.is_file():
-            raise InputError(
-                "the model's weights are missing, and running it needs them",
-                where=path.name,
-                why=f"its external data file {location!r} is not beside it",
-                fix="Put the file there; a model without weights can be inspected and compiled, not profiled",
-            )
-        size += data.stat().st_size
-    return size, bool(locations)
+    beside = require_external_data(all_tensors(read_skeleton(path).graph), path)
+    return path.stat().st_size + sum(data.stat().st_size for data in beside), bool(beside)
 
 
 __all__ = [

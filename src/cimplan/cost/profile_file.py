@@ -321,9 +321,12 @@ def check(profile: HostProfile, where: str) -> None:
     Raises
     ------
     InputError
-        Names the operator or tensor.
+        Names the operator or tensor, or says that there are none.
     """
     graph = profile.graph_record
+    for name in (*graph.inputs, *graph.outputs):
+        if name not in graph.tensors:
+            raise InputError(f"the tensor {name!r} is missing", where=where, fix="Profile the model again")
     for name, tensor in graph.tensors.items():
         if tensor.dtype not in BITS_OF_DTYPE:
             raise InputError(
@@ -356,6 +359,8 @@ def check(profile: HostProfile, where: str) -> None:
     for name in profile.times:
         if name not in seen:
             raise InputError("a time is given for an unknown operator", where=f"{where}, {name!r}")
+    if not graph.operators:
+        raise InputError("the profile has no operators", where=where, fix="Profile a model with `cimplan profile`")
 
 
 def require_times(profile: HostProfile, where: str = "profile") -> None:

@@ -55,6 +55,36 @@ def check_external_data(tensors: Iterable[onnx.TensorProto], model_path: Path) -
         checked.add(location)
 
 
+def require_external_data(tensors: Iterable[onnx.TensorProto], model_path: Path) -> tuple[Path, ...]:
+    """Return the external data files of a model that is to be run, once their places are checked and they are there.
+
+    Parameters
+    ----------
+    tensors : iterable of onnx.TensorProto
+        Every tensor of the model.
+    model_path : Path
+        The model's file.
+
+    Raises
+    ------
+    InputError
+        As `check_external_data`; if a file is not there.
+    """
+    held = list(tensors)
+    check_external_data(held, model_path)
+    locations = {entry.value for tensor in held for entry in tensor.external_data if entry.key == "location"}
+    found = tuple(model_path.parent / location for location in sorted(locations))
+    for path in found:
+        if not path.is_file():
+            raise InputError(
+                "the model's weights are missing, and running it needs them",
+                where=str(model_path),
+                why=f"its external data file {path.relative_to(model_path.parent).as_posix()!r} is not beside it",
+                fix="Put the file there; a model without weights can be inspected and compiled, not run",
+            )
+    return found
+
+
 def small_external_value(tensor: onnx.TensorProto, model_path: Path) -> np.ndarray[Any, Any] | None:
     """Read a tensor outside the model file that is small enough to decide a shape.
 

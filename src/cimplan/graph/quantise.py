@@ -14,9 +14,11 @@ from typing import Any
 from cimplan.errors import InputError
 from cimplan.files import replacing
 from cimplan.graph.calibration import Calibration, Sample, calibration_from, random_calibration
+from cimplan.graph.external import require_external_data
 from cimplan.graph.nodes import TensorType
 from cimplan.graph.operators import OperatorGraph
-from cimplan.graph.read import read_graph
+from cimplan.graph.read import all_tensors, read_graph
+from cimplan.graph.runtime_words import runtime_words
 from cimplan.graph.skim import read_skeleton
 
 CALIBRATION_KEY = "cimplan.calibration"
@@ -65,6 +67,7 @@ def quantise(
     """
     graph = read_graph(source, shapes=shapes)
     _check_source(graph, source)
+    require_external_data(all_tensors(read_skeleton(source).graph), source)
     if target.exists() and target.samefile(source):
         raise InputError("would overwrite the float model", where=str(target), fix="Choose another output file")
     inputs = {name: TensorType(graph.tensors[name].dtype, graph.tensors[name].shape) for name in graph.inputs}
@@ -170,11 +173,10 @@ def _run(source: Path, target: Path, data: Calibration, *, large: bool, fold: bo
             entry.key, entry.value = CALIBRATION_KEY, data.origin
             onnx.save(model, target)
     except refusals as error:
-        lines = str(error).strip().splitlines() or [type(error).__name__]
         raise InputError(
             "ONNX Runtime cannot quantise the model",
             where=str(source),
-            why=lines[0][:300],
+            why=f"it says: {runtime_words(error)}",
             fix="Check that ONNX Runtime runs the model",
         ) from error
 

@@ -38,6 +38,7 @@ def read_graph(
     *,
     shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES,
     recorded: Mapping[str, tuple[str, tuple[int, ...]]] = _NO_RECORD,
+    where: str = "",
 ) -> OperatorGraph:
     """Read an ONNX file as an operator graph, without its weights.
 
@@ -53,6 +54,8 @@ def read_graph(
         Shapes of inputs the model leaves open. A named dimension set for one input is set for all.
     recorded : mapping of str to (str, tuple of int)
         Element type and shape of tensors known from a run; they come before inference.
+    where : str
+        What errors call the model; its path if left out.
 
     Returns
     -------
@@ -67,7 +70,7 @@ def read_graph(
     model = read_skeleton(path)
     check_external_data(all_tensors(model.graph), path)
     return _graph_from_skeleton(
-        model, path.stem, str(path), shapes, recorded, lambda tensor: small_external_value(tensor, path)
+        model, path.stem, where or str(path), shapes, recorded, lambda tensor: small_external_value(tensor, path)
     )
 
 
