@@ -15,9 +15,10 @@ import numpy as np
 from cimplan.cost.problem import Problem
 from cimplan.partition.block import TooWideError, Ways
 from cimplan.partition.fold import fold, fold_until
-from cimplan.partition.goal import EveryBudget, OutOfTimeError, watch
+from cimplan.partition.goal import PARTS, EveryBudget, OutOfTimeError, watch
+from cimplan.partition.players import levels
 from cimplan.partition.realise import decisions, descend, realise, searched
-from cimplan.partition.search import LABEL_LIMIT, Search, SearchLimitError, exact_fillers, first_block
+from cimplan.partition.search import LABEL_LIMIT, Search, SearchLimitError
 from cimplan.partition.spine import Spine
 from cimplan.partition.structure import Network
 from cimplan.partition.tables import Integers, Remaining, Tables, remaining, tabulate
@@ -28,6 +29,9 @@ LARGEST_CURVE = 4096
 
 _LABEL_LIMIT = 10 * LABEL_LIMIT
 """Labels that a search for all budgets may take."""
+
+_PARTS = (1, 4, 16, PARTS)
+"""Parts of the gaps that are searched, one after the other."""
 
 _FAR = np.int64(2**60)
 
@@ -109,17 +113,25 @@ class BudgetCurve:
         self._close(tables, rest, deadline)
 
     def _close(self, tables: Tables, rest: Remaining, deadline: float | None) -> None:
-        """Search for all open budgets at once, with a pool of fillers: most are closed by that."""
-        exact = next(exact_fillers(tables))
-        below = np.where(self.bound >= self.makespan, 0, self.makespan)
-        goal = EveryBudget(below, deadline)
-        first = first_block(tables, exact)
-        labels, _ = fold_until(tables, first, rest, goal)
-        found, _ = Search(tables, rest, goal, first, exact, limit=_LABEL_LIMIT).run(labels)
-        for completion in found:
-            if completion.makespan < self.makespan[completion.crossbars]:
-                self.offer(realise(tables, *searched(tables, completion.trail)))
-        self.raise_bound(below, [(completion.crossbars, completion.makespan) for completion in found])
+        """Search for all open budgets at once, with ever smaller pools of fillers."""
+        for level in levels(tables):
+            closed = self.bound >= self.makespan
+            goal = EveryBudget(np.where(closed, 0, self.makespan), deadline, self.bound)
+            labels, _ = fold_until(tables, level.first, rest, goal)
+            search = Search(tables, level, goal, labels, limit=_LABEL_LIMIT)
+            for part in _PARTS:
+                found = [*search.dive(part, 1), *search.run(part)]
+                for completion in found:
+                    if completion.makespan < self.makespan[completion.crossbars]:
+                        self.offer(realise(tables, *searched(tables, completion)))
+                below = np.where(closed, self.makespan, goal.within(part))
+                below[: self.least] = _FAR
+                # A schedule that takes fewer crossbars counts for a larger budget too.
+                below = np.minimum.accumulate(below)
+                below[: self.least] = 0
+                self.raise_bound(below, [(completion.crossbars, completion.makespan) for completion in found])
+                if self.closed:
+                    return
 
     def close_one_by_one(self, solve: Callable[[Problem], Solution], deadline: float | None) -> None:
         """Solve the budgets that are still open, the largest first: its bound holds for the smaller ones too."""

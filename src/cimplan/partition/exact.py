@@ -20,15 +20,16 @@ from cimplan.partition.block import LABEL_LIMIT as BLOCK_LABELS
 from cimplan.partition.block import TooWideError, Ways
 from cimplan.partition.certify import certify
 from cimplan.partition.curve import LARGEST_CURVE, bisected_curve, budget_curve
-from cimplan.partition.fold import fold, fold_until
+from cimplan.partition.fold import Label, fold, fold_until
 from cimplan.partition.goal import OneBudget, OutOfTimeError, watch
 from cimplan.partition.infeasible import refuse_infeasible
+from cimplan.partition.players import Level, levels
 from cimplan.partition.progress import Progress, ProgressCallback
 from cimplan.partition.realise import decisions, descend, realise, searched
 from cimplan.partition.search import LABEL_LIMIT as SEARCH_LABELS
-from cimplan.partition.search import Search, SearchLimitError, exact_fillers, first_block
+from cimplan.partition.search import Completion, Search, SearchLimitError
 from cimplan.partition.spine import IDEAL_LIMITS, Spine, find_spine
-from cimplan.partition.structure import Network, as_set
+from cimplan.partition.structure import Network
 from cimplan.partition.tables import Remaining, Tables, remaining, tabulate
 from cimplan.partition.timing import least_choices, list_schedule, retimed
 from cimplan.plan.certificate import Certificate
@@ -42,8 +43,17 @@ _EFFORTS = (1, 10)
 _PATIENCE_S = 10.0
 """Seconds for the first turn of the constraint model: enough for small networks without structure."""
 
-_BEAM = 100
-"""Labels that a beam search keeps."""
+_SCRIPTS = 3
+"""Results of a search of which the fillers that were pooled are put in order."""
+
+_REFINING = 40_000
+"""Labels that putting pooled fillers in order may take."""
+
+_DIVES = 2
+"""Dives before a search."""
+
+_PARTS = (1 / 64, 1 / 16, 1 / 4, 5 / 8, 1)
+"""Parts of the gap between bound and best schedule that are searched, one after the other."""
 
 _REALISED = 40
 """Ways through the blocks that are turned into schedules, best bound first."""
@@ -214,40 +224,77 @@ def _fold(attempt: _Attempt, network: Network, spine: Spine, effort: int) -> Non
 
 
 def _close(attempt: _Attempt, tables: Tables, rest: Remaining, effort: int) -> None:
-    """Search through the blocks with ever fewer pooled fillers until the bound meets the best schedule."""
+    """Search through the blocks with ever fewer pooled fillers until the bound meets the best schedule.
+
+    Searching for all that beats the best schedule is slow if that schedule is poor. So the search asks for something
+    that ends little after the bound, then for more and more; if there is nothing, that raises the bound.
+    """
     budget = attempt.problem.budget
-
-    def search(exact: int, beam: int | None) -> None:
+    for level in levels(tables):
         goal = OneBudget(budget, attempt.makespan, attempt.deadline)
-        first = first_block(tables, exact)
-        labels, count = fold_until(tables, first, rest, goal)
-        found, more = Search(tables, rest, goal, first, exact, limit=effort * SEARCH_LABELS).run(labels, beam=beam)
-        attempt.count("labels", count + more)
-        for completion in found[:1]:
-            attempt.offer(realise(tables, *searched(tables, completion.trail)), "search")
-        if beam is None:
-            bound = found[0].makespan if found else goal.below
-            attempt.raise_bound(bound, certify(tables, bound, budget, searched=exact), "search")
-
-    sets = list(exact_fillers(tables))
-    meeting = first_block(tables, sets[0])
-    nearby = as_set(v for group in tables.spine.groups if group.release >= meeting for v in group.operators)
-    for exact in sets:
+        labels, count = fold_until(tables, level.first, rest, goal)
+        attempt.count("labels", count)
+        search = Search(tables, level, goal, labels, limit=effort * SEARCH_LABELS)
         try:
-            search(exact, None)
+            found = _ask(attempt, search, tables, level)
+            for ordered, some in ((True, found[:_SCRIPTS]), (False, found[:1])):
+                for completion in some:
+                    if not attempt.closed:
+                        _refine(attempt, tables, level, labels, completion, ordered)
         except SearchLimitError:
-            known = attempt.makespan
-            search(nearby, effort * _BEAM)
-            if attempt.makespan == known:
-                return
-            try:  # a better schedule may have made it less
-                search(exact, None)
-            except SearchLimitError:
-                return
+            continue
+        finally:
+            attempt.count("labels", search.count)
         if attempt.closed:
             return
-        if exact == sets[0] and len(sets) > 1:
-            search(nearby, effort * _BEAM)
+
+
+def _ask(attempt: _Attempt, search: Search, tables: Tables, level: Level) -> list[Completion]:
+    """Ask a search for more and more, until it finds something."""
+    bound, budget = attempt.bound, attempt.problem.budget
+    for part in _PARTS:
+        below = min(attempt.makespan, bound + 1 + int(part * (attempt.makespan - bound)))
+        found = search.dive(below, _DIVES)
+        if found:  # then all that is at least as long need not be looked at
+            attempt.offer(realise(tables, *searched(tables, found[0])), "search")
+            below = min(below, found[0].makespan)
+        found = search.run(below) or found
+        for completion in found[:1]:
+            attempt.offer(realise(tables, *searched(tables, completion)), "search")
+        proven = found[0].makespan if found else below
+        attempt.raise_bound(proven, certify(tables, proven, budget, searched=level.exact), "search")
+        if found or attempt.closed:
+            return found
+    return []
+
+
+def _refine(
+    attempt: _Attempt,
+    tables: Tables,
+    level: Level,
+    labels: dict[int, list[Label]],
+    completion: Completion,
+    ordered: bool,
+) -> None:
+    """Take the options of a result, and perhaps its order, and schedule one by one the fillers that were pooled."""
+    finest = level.finest(tables)
+    if finest == level:
+        return
+    goal = OneBudget(attempt.problem.budget, attempt.makespan, attempt.deadline)
+    begin = {q: [label for label in some if label is completion.label] for q, some in labels.items()}
+    search = Search(tables, finest, goal, begin, script=completion.steps, ordered=ordered, limit=_REFINING)
+    try:
+        below = attempt.makespan if ordered else attempt.bound + 1
+        found = search.dive(below, _DIVES)
+        if found:
+            below = found[0].makespan
+        found = search.run(below) or found
+        for better in found[:1]:
+            attempt.offer(realise(tables, *searched(tables, better)), "search")
+    except SearchLimitError:
+        pass
+    finally:
+        attempt.count("labels", search.count)
 
 
 def _curve(attempt: _Attempt, network: Network) -> tuple[CurvePoint, ...]:

@@ -12,8 +12,11 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+
 from cimplan.cost.problem import HOST
 from cimplan.partition.block import Way
+from cimplan.partition.dominance import undominated_rows
 from cimplan.partition.goal import Goal, watch
 from cimplan.partition.spine import Group
 from cimplan.partition.structure import Network
@@ -21,6 +24,9 @@ from cimplan.partition.tables import Remaining, Tables, group_trade_offs, knapsa
 
 GROUP_CHOICES = 64
 """Choices of a filler group up to which its lead is kept."""
+
+_PAIRWISE = 32
+"""Labels up to which they are compared one by one rather than as arrays."""
 
 Delayed: TypeAlias = tuple[int, ...]
 """Pairs of ready time and work, one after the other; work that may have started is (0, 0)."""
@@ -227,6 +233,9 @@ def undominated(labels: list[Label]) -> list[Label]:
         return labels
     labels.sort(key=lambda label: label[:4])
     if labels[0].delayed or any(label.delayed for label in labels):
+        if len(labels) > _PAIRWISE:
+            numbers = np.array([(*label[:3], *label.delayed) for label in labels], dtype=np.int64)
+            return [labels[i] for i in undominated_rows(numbers)]
         return list(_undominated_pairwise(labels))
     return list(_undominated_sweep(labels))
 

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Protocol, TypeAlias
 
 import numpy as np
 
+from cimplan.partition.suffix import TradeOffs
 from cimplan.partition.tables import Floor, Integers
 
 Bounds: TypeAlias = Iterable[tuple[int, Floor | None]]
 """Pairs of ticks so far and what remains from there, None for nothing: the makespan is at least each sum."""
 
 
+_COMPARISONS = 2**20
+"""Comparisons that are made at once."""
+
+
+NEVER = 2**62
+"""Rank of what is not worthwhile."""
+
+PARTS = 64
+"""Parts in which the gaps of a budget curve are counted."""
+
+
 class OutOfTimeError(Exception):
     """The time limit has passed; caught inside the exact method."""
+
+
+def chunks(rows: int, columns: int) -> Iterator[slice]:
+    """Yield parts of the rows of a table that is too large to be looked at at once."""
+    step = max(1, _COMPARISONS // columns)
+    for begin in range(0, rows, step):
+        yield slice(begin, begin + step)
 
 
 def watch(deadline: float | None) -> None:
@@ -47,6 +66,24 @@ class Goal(Protocol):
     def worthwhile(self, used: int, bounds: Bounds) -> bool:
         """Return whether a partial schedule that uses so many crossbars may lead to something better."""
 
+    def latest(self, used: int) -> int:
+        """Return before how many ticks any schedule that uses so many crossbars must end."""
+
+    def ranks(self, used: Integers, start: Integers, busy: Integers, latest: Integers, after: TradeOffs) -> Integers:
+        """Return how good what comes of partial schedules can be: less is better, `NEVER` is not worthwhile.
+
+        Parameters
+        ----------
+        used : numpy.ndarray of int64
+            Crossbars of each.
+        start, busy : numpy.ndarray of int64
+            Ticks from which on the path and the load of what follows count.
+        latest : numpy.ndarray of int64
+            Ticks before which the schedule does not end, whatever follows.
+        after : TradeOffs
+            What follows.
+        """
+
 
 class OneBudget:
     """Schedules within a budget that end before a known one."""
@@ -62,6 +99,26 @@ class OneBudget:
             return False
         return all((ticks if floor is None else ticks + floor.at(left)) < self.below for ticks, floor in bounds)
 
+    def latest(self, used: int) -> int:
+        """Return the known makespan if that is within the budget."""
+        return self.below if used <= self.budget else 0
+
+    def ranks(self, used: Integers, start: Integers, busy: Integers, latest: Integers, after: TradeOffs) -> Integers:
+        """Return the least makespan of each that is within the budget and less than the known one."""
+        left = self.budget - used
+        crossbars, path, load = after.columns
+        likely = (crossbars <= left.max()) & (path < self.below - start.min()) & (load < self.below - busy.min())
+        crossbars, path, load = crossbars[likely], path[likely], load[likely]
+        least = np.full(len(used), NEVER)
+        if len(load):
+            for rows in chunks(len(used), len(load)):
+                ends = np.maximum(start[rows, None] + path, busy[rows, None] + load)
+                ends[crossbars > left[rows, None]] = NEVER
+                least[rows] = ends.min(axis=1)
+        np.maximum(least, latest, out=least)
+        least[least >= self.below] = NEVER
+        return least
+
 
 class EveryBudget:
     """Schedules that beat the best known one of their budget, for all budgets at once.
@@ -70,11 +127,18 @@ class EveryBudget:
     ----------
     below : numpy.ndarray of int64
         The best known makespan for 0, 1, 2, … crossbars; never rising.
+    proven : numpy.ndarray of int64, optional
+        Makespans that are proven not to be beaten. Ranks count in parts of what lies between.
     """
 
-    def __init__(self, below: Integers, deadline: float | None = None) -> None:
+    def __init__(self, below: Integers, deadline: float | None = None, proven: Integers | None = None) -> None:
         self.budget, self.deadline = len(below) - 1, deadline
         self.below = below
+        proven = np.zeros_like(below) if proven is None else proven
+        # One entry more, for everything beyond the largest budget: nothing is worthwhile there.
+        self._known, self._proven = np.append(below, 0), np.append(proven, 0)
+        self._latest = np.maximum.accumulate(below[::-1])[::-1]
+        self._step = np.maximum(1, -(-(self._known - self._proven) // PARTS))
         self._most: dict[tuple[Floor | None, int], int] = {}
         self._likely: dict[int, int] = {}
 
@@ -100,6 +164,33 @@ class EveryBudget:
             return False
         self._likely[used] = used + found
         return True
+
+    def latest(self, used: int) -> int:
+        """Return the greatest known makespan of so many crossbars or more."""
+        return int(self._latest[used]) if used <= self.budget else 0
+
+    def ranks(self, used: Integers, start: Integers, busy: Integers, latest: Integers, after: TradeOffs) -> Integers:
+        """Return how far between bound and best known makespan each may end, at the budget where that is least."""
+        crossbars, path, load = after.columns
+        most = self.latest(int(used.min()))
+        likely = (path < most - start.min()) & (load < most - busy.min()) & (crossbars <= self.budget - used.min())
+        crossbars, path, load = crossbars[likely], path[likely], load[likely]
+        least = np.full(len(used), NEVER)
+        if not len(load):
+            return least
+        for rows in chunks(len(used), len(load)):
+            ends = np.maximum(start[rows, None] + path, busy[rows, None] + load)
+            np.maximum(ends, latest[rows, None], out=ends)
+            total = np.minimum(used[rows, None] + crossbars, self.budget + 1)
+            parts = (ends - self._proven[total]) // self._step[total]
+            parts[ends >= self._known[total]] = NEVER
+            least[rows] = parts.min(axis=1)
+        return least
+
+    def within(self, rank: int) -> Integers:
+        """Return, for each budget, before how many ticks a schedule of a rank below some number ends."""
+        within: Integers = np.minimum(self._known, self._proven + rank * self._step)
+        return within[:-1]
 
     def _rooms(self, floor: Floor | None, used: int) -> Integers:
         """Return, for each budget that leaves so many crossbars, below how many ticks there is room."""

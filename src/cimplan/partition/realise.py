@@ -9,7 +9,7 @@ from cimplan.cost.problem import HOST
 from cimplan.errors import InternalError
 from cimplan.partition.block import Way
 from cimplan.partition.fold import Label
-from cimplan.partition.search import Trail
+from cimplan.partition.search import Completion
 from cimplan.partition.structure import Network
 from cimplan.partition.tables import Remaining, Tables, group_trade_offs
 from cimplan.partition.timing import in_order, list_schedule, picked_options, tails
@@ -72,16 +72,11 @@ def descend(tables: Tables, rest: Remaining, budget: int, *, heavy: bool) -> Sch
     return realise(tables, *apply_ways(tables, ways, chosen))
 
 
-def searched(tables: Tables, trail: Trail) -> tuple[tuple[int, ...], list[int]]:
+def searched(tables: Tables, completion: Completion) -> tuple[tuple[int, ...], list[int]]:
     """Return the options that a search chose, and the order of all operators but the pooled fillers."""
-    steps = []
-    link: Trail | Label = trail
-    while not isinstance(link, Label):
-        link, v, o = link
-        steps.append((v, o))
-    before, order = decisions(tables, link)
+    before, order = decisions(tables, completion.label)
     chosen = list(before)
-    for v, o in reversed(steps):
+    for v, o in completion.steps:
         chosen[v] = o
         order.append(v)
     return tuple(chosen), order

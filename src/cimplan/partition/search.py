@@ -1,39 +1,50 @@
-"""Closing the gap: the dynamic programme of a block, over all of the network that is still open, within the bounds.
+"""Closing the gap: every order of the host's operators that could still beat the best schedule, without repetition.
 
-Where the fold of blocks falls short of the best schedule, it matters in which order fillers and spine share the
-host. This search goes through the network operator by operator from the block in which they first meet: states are
-order ideals, labels partial schedules, as in `block`. What keeps it small is that a good schedule and good bounds
-are known by now: a label from which the rest cannot end before the best schedule is dropped.
+Where the fold of blocks falls short of the best schedule, it matters in which order fillers and spine share the host.
+This search schedules them one by one, from the block in which they first meet. A state says which operators have
+started and which are queued for the host; its labels, rows of a table, are partial schedules.
 
-Fillers come in two kinds here. An *exact* filler is scheduled like any other operator. The others are a *pool* of
-host work that flows into idle time in pieces, as in the fold. Without a pool the search is exact; with a pool its
-result is a lower bound, the better the fewer fillers are pooled.
+As soon as all operators before it have started, an operator chooses its option. Off the host, or in no time, it
+starts when its inputs are there. On the host it joins the queue, and from the queue one operator after another is
+taken. Every schedule is found that way, or one that ends no later: let the operators choose what they chose, and run
+in the order in which they ran. So only orders on the host are tried, not orders of everything.
+
+How much is looked at depends on how good the known schedule is. The search therefore asks for little at first, and
+keeps what it left out: asked for more, it goes on where it was.
+
+Without a pool (`players`), and from the first block on, the search is exact; otherwise its result is a lower bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from cimplan.cost.problem import HOST
-from cimplan.partition.block import Key, occupancy
-from cimplan.partition.dominance import Labelled, undominated
+from cimplan.partition.dominance import undominated_rows
 from cimplan.partition.fold import Label
-from cimplan.partition.goal import Goal, watch
-from cimplan.partition.pool import filled, pool_done
-from cimplan.partition.structure import Network, as_set, members
-from cimplan.partition.tables import UNREACHABLE, Floor, Remaining, Tables, knapsack
+from cimplan.partition.goal import NEVER, Goal, watch
+from cimplan.partition.outlook import BUSY, CROSSBARS, END, FREE, READY, Ahead, Outlook, Queue, Slot, State
+from cimplan.partition.players import Level, Players, host_ticks
+from cimplan.partition.structure import as_set
+from cimplan.partition.suffix import Suffix
+from cimplan.partition.tables import Integers, Tables
 
-LABEL_LIMIT = 40_000
+LABEL_LIMIT = 400_000
 """Labels after which the search gives up."""
 
-Trail: TypeAlias = tuple[Any, int, int]
-"""Decisions, the last first: (earlier trail or the label the search began with, operator, option)."""
+RANK, ORIGIN, ROW = -3, -2, -1
+"""The last columns of a label: its rank, the number of its origin, and its row there."""
 
-_CROSSBARS, _FREE, _BUSY, _END, _SLOTS = range(5)
+_DIVERS = 4
+"""Labels of a state that are followed at once where only the most promising are."""
+
+Step: TypeAlias = tuple[int, int]
+"""An operator starts with an option."""
 
 
 class SearchLimitError(Exception):
@@ -41,392 +52,380 @@ class SearchLimitError(Exception):
 
 
 class Completion(NamedTuple):
-    """A way to the end: what it takes and how it got there."""
+    """A way to the end: what it takes, the label it began with, and which operator started next, again and again."""
 
     makespan: int
     crossbars: int
-    trail: Trail
+    label: Label
+    steps: tuple[Step, ...]
 
 
 @dataclass
-class _State:
-    """What the labels of one order ideal have in common: what their numbers mean, who may be next, what is left.
+class _Table:
+    """Labels column by column, while operators start.
 
-    A label's numbers are crossbars, the time when the host is free, the time when it could also have done the pool,
-    the last finish of operators without successors; then ready time and work of each part of the pool that waits for
-    its exact filler; then for each operator that waits, and each kind of place, when its inputs are complete there.
+    `rows` says from which label of the state before each one comes; `steps` what all of them did since.
     """
 
-    done: int
-    block: int
-    buckets: tuple[int, ...]
-    waiting: tuple[tuple[int, Key], ...]
-    available: tuple[int, ...]
-    work: int
-    load: Floor
-    position: dict[tuple[int, Key], int] = field(default_factory=dict)
-    path: list[tuple[Floor | None, list[tuple[int, int]]]] = field(default_factory=list)
-    """Per operator that waits: what follows its block, and (position, least ticks to its end) per kind of place."""
+    settled: int
+    queue: Queue
+    rows: npt.NDArray[np.intp]
+    crossbars: Integers
+    free: Integers
+    busy: Integers
+    end: Integers
+    ready: dict[Slot, Integers]
+    steps: tuple[Step, ...] = ()
 
+    def __post_init__(self) -> None:
+        self.ready = dict(self.ready)
 
-def exact_fillers(tables: Tables) -> Iterator[int]:
-    """Yield growing sets of exact fillers: first those that can run elsewhere, then the longest, at last all."""
-    options = tables.network.problem.options
-    groups = [(group.operators, as_set(group.operators)) for group in tables.spine.groups]
-
-    def closed(operators: Iterable[int]) -> int:
-        wanted = as_set(operators)
-        return as_set(
-            v for some, group in groups for v in some if (tables.network.descendants[v] | 1 << v) & group & wanted
+    def only(self, rows: npt.NDArray[np.bool_]) -> _Table:
+        """Return some of the labels."""
+        if rows.all():
+            return self
+        return _Table(
+            self.settled,
+            self.queue,
+            self.rows[rows],
+            self.crossbars[rows],
+            self.free[rows],
+            self.busy[rows],
+            self.end[rows],
+            {slot: column[rows] for slot, column in self.ready.items()},
+            self.steps,
         )
 
-    flexible = [v for some, _ in groups for v in some if len(options[v]) > 1 or options[v][0].place != HOST]
-    others = sorted(
-        (v for some, _ in groups for v in some if not closed(flexible) >> v & 1),
-        key=lambda v: (-options[v][0].duration, v),
-    )
-    last = -1
-    for longest in (0, len(others) // 4, len(others) // 2, len(others)):
-        exact = closed([*flexible, *others[:longest]])
-        if exact != last:
-            yield exact
-        last = exact
 
+@dataclass
+class _Node:
+    """The labels of a state.
 
-def first_block(tables: Tables, exact: int) -> int:
-    """Return the first block in which an exact filler is released."""
-    return min(
-        (group.release for group in tables.spine.groups if as_set(group.operators) & exact),
-        default=0,
-    )
+    Attributes
+    ----------
+    ahead : Ahead
+        What is left.
+    able : tuple of int
+        The operators that must choose next.
+    origins : list of (_Node or None, tuple of Step)
+        Nodes that labels come from (None: the beginning), and what was done since.
+    labels : numpy.ndarray of int64
+        What has been followed. The last three columns are a label's rank, the number of its origin, and its row there.
+    fresh, waiting : list of numpy.ndarray of int64
+        What has not been followed yet; of the first the rank is not known.
+    least : int
+        The least rank of those whose rank is known.
+    """
+
+    ahead: Ahead
+    able: tuple[int, ...]
+    origins: list[tuple[_Node | None, tuple[Step, ...]]] = field(default_factory=list)
+    labels: Integers | None = None
+    fresh: list[Integers] = field(default_factory=list)
+    waiting: list[Integers] = field(default_factory=list)
+    least: int = NEVER
+
+    def rank(self, outlook: Outlook, goal: Goal) -> int:
+        """Rank fresh labels; return the least rank of what has not been followed."""
+        if self.fresh:
+            fresh = np.concatenate(self.fresh) if len(self.fresh) > 1 else self.fresh[0]
+            self.fresh = []
+            ranks = outlook.rank(self.ahead, fresh, goal)
+            useful = ranks < NEVER
+            if useful.any():
+                fresh = fresh[useful]
+                fresh[:, RANK] = ranks[useful]
+                self.waiting.append(fresh)
+                self.least = min(self.least, int(ranks.min()))
+        return self.least
+
+    def take(self, below: int, most: int | None = None) -> Integers | None:
+        """Move labels of a rank below some number, or the first of them, to those that are followed; return them."""
+        if self.least >= below:
+            return None
+        waiting = np.concatenate(self.waiting) if len(self.waiting) > 1 else self.waiting[0]
+        now = waiting[:, RANK] < below
+        if most is not None and len(waiting) > most:
+            now[np.argsort(waiting[:, RANK], kind="stable")[most:]] = False
+        rest, taken = waiting[~now], waiting[now]
+        self.waiting = [rest] if len(rest) else []
+        self.least = int(rest[:, RANK].min()) if len(rest) else NEVER
+        known = None if self.labels is None else self.labels[:, :RANK]
+        taken = taken[undominated_rows(taken[:, :RANK], known)]
+        if not len(taken):
+            return None
+        self.labels = taken if self.labels is None else np.concatenate([self.labels, taken])
+        return taken
 
 
 class Search:
-    """A search through the blocks from `first` on.
+    """A search through the blocks from the first of a level on.
 
     Parameters
     ----------
     tables : Tables
         The spine.
-    rest : Remaining
-        Bounds on what follows each cut.
+    level : Level
+        Where it begins, and which fillers are exact.
     goal : Goal
-        What is worthwhile.
-    first : int
-        The block to begin with; all groups with exact fillers are released there or later.
-    exact : int
-        The set of exact fillers; holds with each all fillers of its group before it, and all that can run elsewhere.
+        What is worthwhile, and how labels are ranked.
+    labels : dict of int to list of Label
+        Per option of the cut before the first block, the labels of a fold up to there.
+    script : sequence of (int, int), optional
+        What a search of an easier level did: only its options are tried, and operators that it had on the host run
+        there in the same order.
     limit : int
         Labels after which to give up.
     """
 
     def __init__(
-        self, tables: Tables, rest: Remaining, goal: Goal, first: int, exact: int, *, limit: int = LABEL_LIMIT
+        self,
+        tables: Tables,
+        level: Level,
+        goal: Goal,
+        labels: dict[int, list[Label]],
+        *,
+        script: Sequence[Step] = (),
+        ordered: bool = True,
+        limit: int = LABEL_LIMIT,
     ) -> None:
-        self.tables, self.rest, self.goal, self.first = tables, rest, goal, first
-        self.limit = limit
-        self.network: Network = tables.network
         self.options = tables.network.problem.options
-        self.block_of = {v: k for k in range(first, len(tables.blocks)) for v in tables.blocks[k].operators()}
-        self.everything = as_set(self.block_of) | exact
-        self.exact = exact
-        self.release = {v: group.release for group in tables.spine.groups for v in group.operators}
-        self.start = tables.spine.start(first)
-        self.from_start = {} if self.start is None else dict(self.network.after[self.start])
-        self.keys = {v: tuple(dict.fromkeys(map(occupancy, self.options[v]))) for v in members(self.everything)}
-        self.needs = {
-            v: (as_set(u for u, _ in self.network.before[v]) & self.everything) | (self.network.ancestors[v] & exact)
-            for v in members(self.everything)
-        }
-        self.tails = self._least_tails()
-        self.bucket_of = self._buckets()
-        self.pool_of_block = self._pools()
-        self.after_block = [self._after(k) for k in range(len(tables.blocks))]
-        self.end = rest.path[-1][-1]
-        self.fixed_work = {
-            v: self._host_only(v)
-            for v in members(self.everything)
-            if len(self.options[v]) == 1 and self.options[v][0].crossbars == 0
-        }
-        self.without_choice = as_set(self.fixed_work)
-        self.anchors = as_set(self.bucket_of)
-        self.until_block = [
-            as_set(v for v in self.keys if self.block_of.get(v, self.release.get(v, 0)) <= k)
-            for k in range(len(tables.blocks) + 1)
-        ]
-        self.loads: dict[tuple[int, int], Floor] = {}
-        self.states: dict[int, _State] = {}
-
-    # --- what is known before the search ---------------------------------------------------------------------
-
-    def _least_tails(self) -> dict[int, dict[Key, int]]:
-        """Return the least ticks from the start of each operator to the end of its block, or for fillers, of all."""
-        tails: dict[int, dict[Key, int]] = {}
-        network, block_of = self.network, self.block_of
-        least: dict[int, int] = {}
-        for v in reversed(range(len(self.options))):
-            within = block_of.get(v)
-            follow = max(
-                (least[w] for w, _ in network.after[v] if within is None or block_of.get(w) == within), default=0
-            )
-            shortest = min(option.duration for option in self.options[v])
-            least[v] = shortest + follow
-            if v in self.keys:
-                tails[v] = {
-                    key: follow + min(option.duration for option in self.options[v] if occupancy(option) == key)
-                    for key in self.keys[v]
-                }
-        return tails
-
-    def _pooled(self) -> Iterable[int]:
-        """Yield the fillers that are pooled and not yet released before the first block."""
-        for group in self.tables.spine.groups:
-            if group.release >= self.first:
-                yield from (v for v in group.operators if not self.exact >> v & 1)
-
-    def _buckets(self) -> dict[int, tuple[int, int]]:
-        """Return, per exact filler, the pooled work that waits for it, and the transfer after it."""
-        found: dict[int, tuple[int, int]] = {}
-        for v in self._pooled():
-            before = self.network.ancestors[v] & self.exact
-            if not before:
-                continue
-            anchor = before.bit_length() - 1
-            transfers = [delay for w, delay in self.network.after[anchor] if not self.exact >> w & 1]
-            work, _ = found.get(anchor, (0, 0))
-            found[anchor] = (work + self._host_only(v), min(transfers, default=0))
-        return found
-
-    def _pools(self) -> list[int]:
-        """Return, per block, the pooled work released there that waits for nothing else."""
-        pools = [0] * (len(self.tables.blocks) + 1)
-        for v in self._pooled():
-            if not self.network.ancestors[v] & self.exact:
-                pools[self.release[v]] += self._host_only(v)
-        return pools
-
-    def _host_only(self, v: int) -> int:
-        return min(option.duration if option.place == HOST else 0 for option in self.options[v])
-
-    def _after(self, block: int) -> tuple[Floor, Floor]:
-        """Return path and load after a block, whatever the option of its end."""
-        path, load = self.rest.path[block + 1], self.rest.load[block + 1]
-        return _least(path.values()), _least(load.values())
-
-    def _state(self, done: int) -> _State:
-        """Return the state of an order ideal."""
-        if done in self.states:
-            return self.states[done]
-        left = self.everything & ~done
-        spine_left = left & ~self.exact
-        block = self.block_of[(spine_left & -spine_left).bit_length() - 1] if spine_left else len(self.after_block)
-        waiting = tuple(
-            (v, key) for v in members(left) if self.needs[v] & done or v in self.from_start for key in self.keys[v]
+        self.players = Players(tables, level)
+        self.goal, self.limit = goal, limit
+        self.count = 0
+        self.chosen = dict(script)
+        on_host = [v for v, o in script if ordered and host_ticks(self.options[v][o])]
+        self.turn = {v: as_set(on_host[:place]) for place, v in enumerate(on_host)}
+        self.roots = [label for some in labels.values() for label in some]
+        # Each choice and each start leads to a later layer: operators that have started count twice, queued ones once.
+        self.layers: list[dict[State, _Node]] = [{} for _ in range(2 * len(self.players.operators) + 1)]
+        self.places = {v: frozenset(option.place for option in self.options[v]) for v in self.players.operators}
+        if not self.roots:
+            return
+        latest = goal.latest(min(label.crossbars for label in self.roots))
+        suffix = Suffix(
+            tables,
+            level.first,
+            latest - min(label.time for label in self.roots),
+            latest - min(label.busy for label in self.roots) - self.players.least_filler_work(),
         )
-        flushed = max((k for k in self.tables.flushed if k < block), default=-1)
-        buckets = tuple(x for x in members(done & self.exact) if x in self.bucket_of and self.release[x] > flushed)
-        available = tuple(v for v in members(left) if not self.needs[v] & ~done)
-        state = _State(done, block, buckets, waiting, available, *self._load_left(left, block))
-        first = _SLOTS + 2 * len(buckets)
-        state.position = {slot: number for number, slot in enumerate(waiting, first)}
-        for v in dict.fromkeys(v for v, _ in waiting):
-            ends = [(state.position[v, key], self.tails[v][key]) for key in self.keys[v]]
-            after = self.after_block[self.block_of[v]][0] if v in self.block_of else None
-            state.path.append((after, ends))
-        self.states[done] = state
-        return state
+        self.outlook = Outlook(self.players, suffix)
+        self._begin(labels)
 
-    def _load_left(self, left: int, block: int) -> tuple[int, Floor]:
-        """Return the least host work that is left: what no choice changes, and the rest over the crossbars left."""
-        here = left & self.until_block[block]
-        fixed = sum(self.fixed_work[v] for v in members(here & self.without_choice))
-        fixed += sum(self.bucket_of[v][0] for v in members(here & self.anchors))
-        key = (here & ~self.without_choice, block)
-        if key not in self.loads:
-            offers = knapsack(self.network, list(members(key[0])))
-            after = self.end if block == len(self.after_block) else self.after_block[block][1]
-            entries = len(after.ticks) + max(c for c, _, _ in offers) // after.unit
-            least = np.full(entries, UNREACHABLE)
-            for crossbars, work, _ in offers:
-                np.minimum(least, after.spent(after.first, entries, crossbars, work), out=least)
-            self.loads[key] = Floor(after.unit, after.first, least)
-        return fixed, self.loads[key]
-
-    # --- the search -----------------------------------------------------------------------------------------
-
-    def run(self, labels: dict[int, list[Label]], *, beam: int | None = None) -> tuple[list[Completion], int]:
-        """Search for all schedules that are worthwhile.
+    def run(self, below: int) -> list[Completion]:
+        """Search for all schedules of a rank below some number.
 
         Parameters
         ----------
-        labels : dict of int to list of Label
-            Per option of the cut before the first block, the labels of a fold up to there.
-        beam : int, optional
-            Keep only so many labels with equally many operators done, the most promising: finds good schedules fast,
-            and proves nothing.
+        below : int
+            In terms of the goal's ranks; at least as much as the last time.
 
         Returns
         -------
-        completions : list of Completion
-            The quickest first; nothing worthwhile is quicker with as few crossbars.
-        count : int
-            Labels looked at.
+        list of Completion
+            The quickest first; nothing of such a rank is quicker with as few crossbars.
 
         Raises
         ------
         SearchLimitError, OutOfTimeError
             If the search takes too long.
         """
-        layer = {0: self._begin(labels)}
-        count = 0
-        for _ in range(self.everything.bit_count()):
-            grown: dict[int, list[Labelled]] = {}
-            for done, some in layer.items():
-                state = self._state(done)
-                count += len(some)
-                watch(self.goal.deadline)
-                if beam is None and count > self.limit:
-                    raise SearchLimitError
-                for v in state.available:
-                    then = self._state(done | 1 << v)
-                    fresh = self._extend(state, then, v, some)
-                    if fresh:
-                        grown.setdefault(then.done, []).extend(fresh)
-            layer = {done: undominated(some) for done, some in grown.items()}
-            if beam is not None:
-                layer = self._promising(layer, beam)
-        final = layer.get(self.everything, [])
-        completions = [Completion(numbers[_END], numbers[_CROSSBARS], trail) for numbers, trail in final]
-        return sorted(completions, key=lambda completion: completion[:2]), count
+        for layer in self.layers[:-1]:
+            for state, node in layer.items():
+                node.rank(self.outlook, self.goal)
+                self._follow(state, node, node.take(below))
+        return self._found(below)
 
-    def _promising(self, layer: dict[int, list[Labelled]], most: int) -> dict[int, list[Labelled]]:
-        """Return the labels with the least bounds on the makespan."""
-        if sum(map(len, layer.values())) <= most:
-            return layer
-        ranked = []
-        for done, labels in layer.items():
-            state = self._state(done)
-            for numbers, trail in labels:
-                left = self.goal.budget - numbers[_CROSSBARS]
-                bound = max(
-                    numbers[_BUSY] + state.work + state.load.at(left),
-                    *(ticks + (0 if after is None else after.at(left)) for ticks, after in _paths(state, numbers)),
-                    numbers[_END],
-                )
-                ranked.append((bound, done, (numbers, trail)))
-        ranked.sort(key=lambda entry: (entry[0], entry[2][0]))
-        kept: dict[int, list[Labelled]] = {}
-        for _, done, label in ranked[:most]:
-            kept.setdefault(done, []).append(label)
-        return kept
+    def dive(self, below: int, rounds: int) -> list[Completion]:
+        """Follow only the most promising label at each depth, again and again, until something has been found.
 
-    def _begin(self, labels: dict[int, list[Label]]) -> list[Labelled]:
-        state = self._state(0)
-        begun = []
-        released = self.pool_of_block[state.block] if state.block == self.first else 0
+        What has been followed need not be followed again by `run`.
+        """
+        for _ in range(rounds):
+            for layer in self.layers[:-1]:
+                best, state = None, None
+                for at, node in layer.items():
+                    if node.rank(self.outlook, self.goal) < (below if best is None else best.least):
+                        best, state = node, at
+                if best is not None and state is not None:
+                    self._follow(state, best, best.take(below, _DIVERS))
+            found = self._found(below)
+            if found:
+                return found
+        return []
+
+    def _follow(self, state: State, node: _Node, labels: Integers | None) -> None:
+        """Let the next operator of some labels choose, or each operator of the queue run."""
+        if labels is None or node.labels is None:
+            return
+        self.count += len(labels)
+        if self.count > self.limit:
+            raise SearchLimitError
+        watch(self.goal.deadline)
+        table = self._table(state, node, labels, len(node.labels) - len(labels))
+        if node.able:
+            self._choose(node, table)
+        else:
+            self._start(node, table)
+
+    def _found(self, below: int) -> list[Completion]:
+        """Return the ends that have been reached."""
+        found = []
+        for node in self.layers[-1].values():
+            node.rank(self.outlook, self.goal)
+            node.take(below)
+            if node.labels is not None:
+                rows = undominated_rows(node.labels[:, [END, CROSSBARS]])
+                found += [self._completion(node, row) for row in rows if node.labels[row, RANK] < below]
+        return sorted(found, key=lambda completion: completion[:2])
+
+    # --- the beginning and the end ---------------------------------------------------------------------------
+
+    def _begin(self, labels: dict[int, list[Label]]) -> None:
+        players, start = self.players, self.players.start
+        able = [v for v in players.operators if not players.needs[v]]
+        before = 0
         for q, some in labels.items():
-            place = "" if self.start is None else self.options[self.start][q].place
-            for label in some:
-                ready = (
-                    label.time + (self.from_start.get(v, 0) if at != place and v in self.from_start else 0)
-                    for v, (at, _) in state.waiting
-                )
-                busy = label.busy + released
-                begun.append(((label.crossbars, label.time, busy, 0, *ready), label))
-        return undominated(begun)
+            if not some:
+                continue
+            place = None if start is None else self.options[start][q].place
+            time = np.array([label.time for label in some], dtype=np.int64)
+            delay = {v: players.from_start.get(v, 0) for v in {*able, *players.from_start}}
+            table = _Table(
+                0,
+                (),
+                np.arange(before, before + len(some)),
+                np.array([label.crossbars for label in some], dtype=np.int64),
+                time,
+                np.array([label.busy for label in some], dtype=np.int64) + players.pool_after.get(-1, 0),
+                time,
+                {(v, at): time + (ticks if at != place else 0) for v, ticks in delay.items() for at in self.places[v]},
+            )
+            before += len(some)
+            self._add(None, table, able.copy())
 
-    def _extend(self, state: _State, then: _State, v: int, labels: list[Labelled]) -> list[Labelled]:
-        """Append an operator to all labels of a state, with each of its options."""
-        fresh: list[Labelled] = []
-        after = dict(self.network.after[v])
-        fits = [
-            (state.position.get((u, self.keys[u][0])), self.options[u][0].duration)
-            for u in state.available
-            if u != v and len(self.options[u]) == 1 and self.keys[u][0] == (HOST, True)
-        ]
-        released = sum(
-            self.pool_of_block[k]
-            for k in range(state.block + 1, min(then.block, len(self.after_block)) + 1)
-            if k < len(self.pool_of_block)
-        )
-        flush = self.block_of.get(v, -1) in self.tables.flushed and self.tables.spine.end(self.block_of[v]) == v
-        waits = self.bucket_of.get(v)
-        sink = not any(w in self.keys for w in after)
-        final = then.done == self.everything
+    def _completion(self, node: _Node, row: int) -> Completion:
+        """Return how a label of the end came about."""
+        steps: list[Step] = []
+        makespan = crossbars = -1
+        at: _Node | None = node
+        while at is not None and at.labels is not None:
+            label = at.labels[row]
+            if makespan < 0:
+                makespan, crossbars = int(label[END]), int(label[CROSSBARS])
+            (at, more), row = at.origins[label[ORIGIN]], int(label[ROW])
+            steps[:0] = more
+        return Completion(makespan, crossbars, self.roots[row], tuple(steps))
+
+    # --- one operator after another --------------------------------------------------------------------------
+
+    def _table(self, state: State, node: _Node, labels: Integers, first: int) -> _Table:
+        """Return labels of a state column by column; the first of them has a number."""
+        ready = {slot: labels[:, at] for at, slot in enumerate(node.ahead.slots, READY)}
+        rows = np.arange(first, first + len(labels))
+        numbers = (labels[:, CROSSBARS], labels[:, FREE], labels[:, BUSY], labels[:, END])
+        return _Table(state.settled, state.queue, rows, *numbers, ready)
+
+    def _choose(self, node: _Node, table: _Table) -> None:
+        """Let the first operator that can choose its option do so, in every way."""
+        v, *others = node.able
         for o, option in enumerate(self.options[v]):
-            place, occupies = key = occupancy(option)
-            ready_at = state.position.get((v, key))
-            moves = []
-            for slot in then.waiting:
-                delay = None
-                if slot[0] in after:
-                    delay = after[slot[0]] if slot[1][0] != place else 0
-                moves.append((state.position.get(slot), delay, slot[1][1]))
-            duration, crossbars = option.duration, option.crossbars
-            for numbers, trail in labels:
-                used = numbers[_CROSSBARS] + crossbars
-                if used > self.goal.budget:
-                    continue
-                free, busy, last = numbers[_FREE], numbers[_BUSY], numbers[_END]
-                begin = numbers[ready_at] if ready_at is not None else 0
-                pool = numbers[_SLOTS : _SLOTS + 2 * len(state.buckets)]
-                if flush:
-                    begin = max(begin, pool_done(busy, pool))
-                if occupies:
-                    if begin > free:
-                        if any(max(free, 0 if at is None else numbers[at]) + ticks <= begin for at, ticks in fits):
-                            continue  # another operator fits before this one: that schedule is no worse
-                        busy += begin - free - filled(free, begin, busy, pool)
-                    else:
-                        begin = free
-                    end = free = begin + duration
-                    busy += duration
-                else:
-                    end = begin + duration
-                if flush:
-                    busy = max(free, end if not occupies else free)
-                    free = busy
-                busy += released
-                grown = [used, free, busy, max(last, end) if sink else last]
-                if waits is not None:
-                    busy += waits[0]
-                    grown[_BUSY] = busy
-                if not self.goal.worthwhile(used, ((busy + then.work, then.load),)):
-                    continue
-                for x in then.buckets:
-                    if x == v:
-                        ready = end + (0 if place == HOST else waits[1] if waits else 0)
-                        work = waits[0] if waits else 0
-                    else:
-                        at = _SLOTS + 2 * state.buckets.index(x)
-                        ready, work = numbers[at], numbers[at + 1]
-                    grown += (ready, work) if ready > free else (0, 0)
-                for source, delay, needs_host in moves:
-                    value = 0 if source is None else numbers[source]
-                    if delay is not None and end + delay > value:
-                        value = end + delay
-                    if needs_host and value < free:
-                        value = free
-                    grown.append(value)
-                if final:
-                    pool = tuple(grown[_SLOTS : _SLOTS + 2 * len(then.buckets)])
-                    grown[_END] = max(grown[_END], free, pool_done(busy, pool))
-                bounds = [(grown[_END], None), *_paths(then, grown)]
-                if self.goal.worthwhile(used, bounds):
-                    fresh.append((tuple(grown), (trail, v, o)))
-        return fresh
+            if self.chosen.get(v, o) != o:
+                continue
+            then = replace(table, crossbars=table.crossbars + option.crossbars)
+            able = [*others]
+            self._take(then, v, o, able)
+            self._add(node, then, able)
 
+    def _start(self, node: _Node, table: _Table) -> None:
+        """Let each operator of the queue run next."""
+        starts = {}
+        for v, o in table.queue:
+            if self.turn.get(v, 0) & ~table.settled:
+                continue
+            start = table.ready[v, HOST]
+            starts[v, o] = np.maximum(start, table.busy) if v in self.players.flushing else start
+        finishes = {(v, o): start + self.options[v][o].duration for (v, o), start in starts.items()}
+        soonest = self._soonest(table, {v: finish for (v, _), finish in finishes.items()})
+        for (v, o), start in starts.items():
+            rows = start < soonest
+            if not rows.any():
+                continue
+            then = replace(
+                table,
+                settled=table.settled | 1 << v,
+                queue=tuple(entry for entry in table.queue if entry[0] != v),
+                free=finishes[v, o],
+                busy=np.maximum(start, table.busy) + self.options[v][o].duration,
+                steps=((v, o),),
+            ).only(rows)
+            able: list[int] = []
+            self._announce(then, v, self.options[v][o].place, then.free, able)
+            self._add(node, then, able)
 
-def _paths(state: _State, numbers: Sequence[int]) -> Iterator[tuple[int, Floor | None]]:
-    """Yield the least ticks to the end of the block of each operator that waits, and what follows the block."""
-    for after, ends in state.path:
-        yield min(numbers[at] + ticks for at, ticks in ends), after
+    def _soonest(self, table: _Table, finishes: dict[int, Integers]) -> Integers:
+        """Return when some operator could have run: none needs to start later, because that one may as well go first.
 
+        Only where that puts off the pool, and with it a cut that waits for the pool but not for that operator, the
+        other order may be better.
+        """
+        soonest: Integers = np.minimum.reduce(list(finishes.values()))
+        paying = [finish for v, finish in finishes.items() if self.players.pays_before[v]]
+        if len(paying) == len(finishes):
+            return soonest
+        of_paying = np.minimum.reduce(paying) if paying else np.full(len(soonest), NEVER)
+        return np.where(table.busy <= table.free, soonest, of_paying)
 
-def _least(floors: Iterable[Floor]) -> Floor:
-    """Return the least of some functions with the same window."""
-    one, *others = floors
-    ticks = one.ticks
-    for other in others:
-        ticks = np.minimum(ticks, other.ticks)
-    return Floor(one.unit, one.first, ticks)
+    def _take(self, table: _Table, v: int, o: int, able: list[int]) -> None:
+        """Let an operator join the host's queue with an option, or start at once; add to those that can choose."""
+        option = self.options[v][o]
+        if host_ticks(option):
+            for place in self.places[v] - {HOST}:
+                table.ready.pop((v, place), None)
+            table.queue = tuple(sorted([*table.queue, (v, o)]))
+            return
+        start = table.ready[v, option.place]
+        if v in self.players.flushing:
+            start = np.maximum(start, table.busy)
+        finish = start + option.duration
+        if v in self.players.flushing:  # all that is left follows it
+            table.free = table.busy = finish
+        table.settled |= 1 << v
+        table.steps = (*table.steps, (v, o))
+        self._announce(table, v, option.place, finish, able)
+
+    def _announce(self, table: _Table, v: int, place: str, finish: Integers, able: list[int]) -> None:
+        """Tell the operators after `v` when its result is there; add those that can choose now."""
+        players = self.players
+        for at in self.places[v]:
+            table.ready.pop((v, at), None)
+        if v in players.pool_after:
+            table.busy = table.busy + players.pool_after[v]
+        for w, delay in players.outputs[v]:
+            for at in self.places[w]:
+                there = finish + delay if at != place else finish
+                known = table.ready.get((w, at))
+                table.ready[w, at] = there if known is None else np.maximum(known, there)
+            if not players.needs[w] & ~table.settled:
+                able.append(w)
+        if not players.outputs[v]:
+            table.end = np.maximum(table.end, finish)
+
+    def _add(self, node: _Node | None, table: _Table, able: list[int]) -> None:
+        """Let operators without a choice go on; add the labels to their state, in a later layer."""
+        while (v := next((v for v in able if len(self.options[v]) == 1), None)) is not None:
+            able.remove(v)
+            table.crossbars = table.crossbars + self.options[v][0].crossbars
+            self._take(table, v, 0, able)
+        layer = self.layers[2 * table.settled.bit_count() + len(table.queue)]
+        state = State(table.settled, table.queue)
+        target = layer.get(state)
+        if target is None:
+            slots = tuple(sorted(table.ready))
+            target = layer[state] = _Node(self.outlook.ahead(state, slots), tuple(sorted(able)))
+        columns = [table.crossbars, table.free, table.busy, table.end, *(table.ready[s] for s in target.ahead.slots)]
+        columns += [np.zeros_like(table.rows), np.full_like(table.rows, len(target.origins)), table.rows]
+        labels = np.array(columns).T
+        target.origins.append((node, table.steps))
+        self.outlook.raise_columns(target.ahead, labels)
+        target.fresh.append(labels)

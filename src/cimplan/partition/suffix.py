@@ -1,0 +1,167 @@
+"""What the blocks after a cut take at least: all trade-offs of crossbars, path and load, folded from the end.
+
+Let the last cut have finished at `t`, and let `e` be the time at which a host without a pause could have done all
+work released so far. A way through the blocks that follow then ends at max(t + path, e + load): the steps of the fold
+that `cimplan.plan.certificate` defines, without delayed work, written as one map. `Remaining` holds the least path
+and the least load; here both belong to the same way, so that crossbars cannot be spent twice.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from cimplan.cost.problem import HOST, Option
+from cimplan.partition.block import Way
+from cimplan.partition.tables import Integers, Tables
+
+_MOST = 2048
+"""Trade-offs that are kept; beyond, two neighbours become one that is in nothing larger than either."""
+
+TradeOff = tuple[int, int, int]
+"""Crossbars, path, load."""
+
+
+@dataclass(frozen=True)
+class TradeOffs:
+    """Ways on, of which none is in nothing smaller than another one.
+
+    Attributes
+    ----------
+    each : tuple of (int, int, int)
+        Crossbars, path in ticks, load in ticks; by crossbars.
+    """
+
+    each: tuple[TradeOff, ...]
+
+    @staticmethod
+    def of(found: Iterable[TradeOff]) -> TradeOffs:
+        """Keep what is not useless."""
+        kept = undominated(found)
+        while len(kept) > _MOST:
+            kept = undominated(
+                [
+                    (one[0], min(one[1], two[1]), min(one[2], two[2]))
+                    for one, two in list(pairwise([*kept, kept[-1]]))[::2]
+                ]
+            )
+        return TradeOffs(tuple(kept))
+
+    @cached_property
+    def columns(self) -> tuple[Integers, Integers, Integers]:
+        """Crossbars, path and load as arrays."""
+        table = np.array(self.each, dtype=np.int64).reshape(-1, 3)
+        return table[:, 0].copy(), table[:, 1].copy(), table[:, 2].copy()
+
+    def with_choice(self, options: Sequence[Option]) -> TradeOffs:
+        """Return what is left if one more operator must choose; if on the host, it adds to the load."""
+        return TradeOffs.of(
+            (crossbars + option.crossbars, path, load + (option.duration if option.place == HOST else 0))
+            for option in options
+            for crossbars, path, load in self.each
+        )
+
+
+NOTHING = TradeOffs(((0, 0, 0),))
+
+
+def undominated(found: Iterable[TradeOff]) -> list[TradeOff]:
+    """Sweep over rising crossbars with a staircase of (path, load)."""
+    paths: list[int] = []
+    loads: list[int] = []
+    kept = []
+    for trade_off in sorted(found):
+        _, path, load = trade_off
+        at = bisect_right(paths, path)
+        if at and loads[at - 1] <= load:
+            continue
+        until = at
+        while at and paths[at - 1] == path:
+            at -= 1
+        while until < len(paths) and loads[until] >= load:
+            until += 1
+        paths[at:until] = [path]
+        loads[at:until] = [load]
+        kept.append(trade_off)
+    return kept
+
+
+class Suffix:
+    """The trade-offs after each cut from some block on.
+
+    Parameters
+    ----------
+    tables : Tables
+        The spine; no fillers but those released before the first block are counted.
+    first : int
+        The first block that matters.
+    below : int
+        Ticks before which any schedule of interest ends, less the least that comes before the first block and the
+        least work of fillers that is left there: trade-offs that take longer are dropped.
+    """
+
+    def __init__(self, tables: Tables, first: int, path_below: int, load_below: int) -> None:
+        self.tables = tables
+        count = len(tables.blocks)
+        least = [self._least(k) for k in range(count)]
+        time, work = [0] * (count + 1), [0] * (count + 1)
+        for k in range(first, count):
+            time[k + 1] = time[k] + least[k][0]
+            work[k + 1] = work[k] + least[k][1]
+        after: dict[int, TradeOffs] = {-1: NOTHING}
+        self.after = [after] * (count + 1)
+        for k in reversed(range(first, count)):
+            found: dict[int, list[TradeOff]] = {}
+            for q, ways in tables.ways[k].items():
+                some = found.setdefault(q, [])
+                for to, each in ways.items():
+                    rest = self.after[k + 1].get(to)
+                    if rest is not None:
+                        some += self._extended(k, to, each, rest, path_below - time[k], load_below - work[k])
+            self.after[k] = {q: TradeOffs.of(some) for q, some in found.items() if some}
+
+    def _least(self, block: int) -> tuple[int, int]:
+        """Return the least time and the least host work of a block."""
+        each = [way for ways in self.tables.ways[block].values() for some in ways.values() for way in some]
+        return min(way.time for way in each), min(way.host_time for way in each)
+
+    def _extended(
+        self, block: int, to: int, each: Sequence[Way], rest: TradeOffs, path_below: int, load_below: int
+    ) -> Iterable[TradeOff]:
+        duration, on_host = self._end(block, to)
+        flush = self.tables.flushes(block)
+        for way in each:
+            for crossbars, path, load in rest.each:
+                both = path if path > load else load
+                then = way.time + both
+                busy = way.host_time - on_host + duration + both if flush else way.host_time + load
+                if then < path_below and busy < load_below:
+                    yield way.crossbars + crossbars, then, busy
+
+    def _end(self, block: int, to: int) -> tuple[int, int]:
+        """Return the duration of an option of a block's end, and how much of it is on the host."""
+        end = self.tables.spine.end(block)
+        if end is None:
+            return 0, 0
+        option = self.tables.network.problem.options[end][to]
+        return option.duration, option.duration if option.place == HOST else 0
+
+    def from_end(self, block: int, to: int) -> TradeOffs:
+        """Return what is left from the start of a block's end on: `t` is when that may start, without the pool."""
+        rest = self.after[block + 1].get(to)
+        if rest is None:
+            return TradeOffs(())
+        end = self.tables.spine.end(block)
+        own = 0 if end is None else self.tables.network.problem.options[end][to].crossbars
+        duration, on_host = self._end(block, to)
+        found = []
+        for crossbars, path, load in rest.each:
+            both = max(path, load)
+            busy = duration + both if self.tables.flushes(block) else on_host + load
+            found.append((own + crossbars, duration + both, busy))
+        return TradeOffs.of(found)
