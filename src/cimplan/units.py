@@ -87,6 +87,29 @@ def parse_duration_ns(text: str) -> float:
     return _parse(text, _DURATIONS_NS, "duration", "50ns or 1.4us")
 
 
+def check_seconds(value: float | None, what: str) -> None:
+    """Refuse a length of time that is not positive and finite; None stands for one that is left out.
+
+    Parameters
+    ----------
+    value : float or None
+        Seconds.
+    what : str
+        What they are, for the error ("time limit").
+
+    Raises
+    ------
+    InputError
+        If it is zero, negative, infinite or not a number.
+    """
+    if value is not None and not 0 < value < math.inf:
+        raise InputError(
+            f"a {what} of {value:g} s has no meaning",
+            why="it must be positive and finite",
+            fix="Give a positive number of seconds, or leave it out",
+        )
+
+
 def parse_bandwidth_gbps(text: str) -> float:
     """Parse a bandwidth such as ``10.24GB/s`` into gigabytes (10^9 bytes) a second.
 

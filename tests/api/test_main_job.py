@@ -57,6 +57,7 @@ def test_costs_can_be_reused_for_many_questions():
     stem = next(item.name for item in free.operators if item.place == "cim")
     held = partitioning.solve(costed, fix={stem: "host"})
     assert held.assignment[stem] == "host"
+    assert partitioning.solve(costed, fix={stem: "Host"}).assignment == held.assignment
     assert held.makespan_ns >= free.makespan_ns
     assert free.assignment.keys() == set(costed.problem.names)
 
@@ -67,6 +68,18 @@ def test_a_wider_bus_never_hurts():
         for bandwidth in (1.0, 16.0)
     )
     assert fast.makespan_ns <= slow.makespan_ns
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
+def test_times_that_are_not_positive_and_finite_are_refused_before_anything_is_measured(seconds):
+    costed = partitioning.cost("zoo:mobilenet_v2", "rram-256-arm")
+    for ask in (
+        lambda: cp.partition("no such file", time_limit_s=seconds),
+        lambda: partitioning.solve(costed, time_limit_s=seconds),
+        lambda: cp.profile("no such file", measure_s=seconds),
+    ):
+        with pytest.raises(cp.InputError, match="must be positive and finite"):
+            ask()
 
 
 @pytest.mark.parametrize("method", ["ilp", "ilp-scip"])

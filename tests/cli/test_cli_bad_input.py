@@ -223,6 +223,10 @@ def test_a_file_that_is_no_plan_is_refused(cimplan, tmp_path, content):
         (("partition", "zoo:opt_13b"), ("weight", "compile")),
         (("inspect", "zoo:resnet18", "--hardware", "rram-25"), ("rram-256",)),
         (("partition", "x.onnx", "--mvm-latency", "50"), ("unit",)),
+        (("partition", "x.onnx", "--time-limit", "0s"), ("time limit", "positive")),
+        (("compare", "x.onnx", "--time-limit", "0s"), ("time limit", "positive")),
+        (("reproduce", "klein2026", "--time-limit", "0s"), ("time limit", "positive")),
+        (("profile", "zoo:resnet18", "-o", "x.json", "--measure-for", "0s"), ("time to measure", "positive")),
         (("partition", "x.onnx", "--fix", "conv1"), ("--fix",)),
         (("partition", "x.onnx", "--shape", "image"), ("--shape",)),
         (("partition", "x.onnx", "-o", "no/such/folder/plan.json"), ("folder",)),
@@ -242,5 +246,6 @@ def test_wrong_options_end_with_code_two(cimplan, arguments):
 
 def test_unknown_methods_and_operators_get_a_suggestion(cimplan, profile_file):
     refused(cimplan("partition", "--profile", profile_file, "--method", "exakt"), "exact")
-    refused(cimplan("partition", "--profile", profile_file, "--fix", "nothing=host"), "nothing")
+    refused(cimplan("partition", "--profile", profile_file, "--fix", "nothing=host"), "nothing", "partition --all")
+    refused(cimplan("partition", "--profile", profile_file, "--fix", "c=gpu"), "=host", "=cim")
     refused(cimplan("compare", "--profile", profile_file, "--methods", "exact,nothing"), "nothing")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cimplan.api.models import Model, load
 from cimplan.errors import InputError
+from cimplan.units import check_seconds
 
 if TYPE_CHECKING:
     from cimplan.cost.build import CostedNetwork
@@ -51,10 +52,11 @@ def profile(
     Raises
     ------
     InputError
-        If the model cannot be read or run.
+        If the model cannot be read or run, or `measure_s` is not positive and finite.
     """
     from cimplan.cost.profile import TIME_BUDGET_S, cached_or_measure, measure
 
+    check_seconds(measure_s, "time to measure")
     found = _as_model(model)
     _require_weights(found)
 
@@ -198,11 +200,11 @@ def partition(
     model, hardware, profile, crossbars, mvm_latency_ns, bus_bandwidth_gbps, threads, progress
         As in `cost`.
     fix : mapping of str to str, optional
-        Operators the user has placed: name to ``"host"`` or ``"cim"``.
+        Operators the user has placed: name, as in `Plan.operators`, to ``"host"`` or ``"cim"``, in any case.
     method : str
         Name in `cimplan.partition.methods.METHODS`.
     time_limit_s : float, optional
-        Stop then, with the best plan and bound found.
+        Stop then, with the best plan and bound found; positive and finite.
     seed : int
         Of methods that use randomness; the same input and seed give the same plan.
     warm_start : Plan, optional
@@ -224,6 +226,7 @@ def partition(
     NoAnswerError
         If no plan satisfies the constraints, with demand, limit, and a change that would.
     """
+    check_seconds(time_limit_s, "time limit")
     costed = cost(
         model,
         hardware,
@@ -261,7 +264,8 @@ def solve(
     from cimplan.partition.methods import solve as solve_problem
     from cimplan.plan.plan import build_plan
 
-    problem = costed.problem.fixed(fix or {})
+    check_seconds(time_limit_s, "time limit")
+    problem = costed.problem.fixed({name: place.lower() for name, place in (fix or {}).items()})
     solution = solve_problem(
         problem,
         method=method,

@@ -65,13 +65,14 @@ def compare(
 ) -> None:
     """Run every method on the same costs, each checked, in one table; the hardware decides which methods there are."""
     from cimplan.hardware import load as load_hardware
-    from cimplan.units import parse_duration_ns
+    from cimplan.units import check_seconds, parse_duration_ns
 
     if list_methods:
         _list(as_json=json)
         return
     chip = load_hardware(hardware)
     limit_s = None if time_limit is None else parse_duration_ns(time_limit) / 1e9
+    check_seconds(limit_s, "time limit")
     for_crossbars = {
         "--profile": profile,
         "--crossbars": crossbars,

@@ -50,7 +50,7 @@ def parse_shapes(texts: Iterable[str] | None) -> dict[str, tuple[int, ...]]:
 
 
 def parse_fixes(texts: Iterable[str] | None) -> dict[str, str]:
-    """Parse ``NODE=host`` or ``NODE=cim`` into places by operator name; ``cpu`` is another word for host.
+    """Parse ``NODE=host`` or ``NODE=cim``, in any case, into places by operator name; ``cpu`` is also the host.
 
     Raises
     ------
@@ -60,6 +60,7 @@ def parse_fixes(texts: Iterable[str] | None) -> dict[str, str]:
     fixes: dict[str, str] = {}
     for text in texts or ():
         name, equals, place = text.rpartition("=")
+        place = place.strip().lower()
         place = {"cpu": "host"}.get(place, place)
         if not equals or not name or place not in ("host", "cim"):
             raise InputError(

@@ -47,7 +47,12 @@ BusOption = Annotated[
     str | None, typer.Option("--bus-bandwidth", metavar="10GB/s", help="Bandwidth of the shared bus.")
 ]
 FixOption = Annotated[
-    list[str] | None, typer.Option("--fix", metavar="NODE=host|cim", help="Place an operator yourself; repeatable.")
+    list[str] | None,
+    typer.Option(
+        "--fix",
+        metavar="NODE=host|cim",
+        help="Place an operator yourself, by its name in the optimised graph, as --all lists it; repeatable.",
+    ),
 ]
 TimeOption = Annotated[
     str | None, typer.Option("--time-limit", metavar="10s", help="Stop then, with the best plan and bound so far.")
@@ -83,10 +88,11 @@ def partition(
     from cimplan.api.partitioning import solve
     from cimplan.files import check_writable
     from cimplan.plan.plan import Plan
-    from cimplan.units import parse_duration_ns
+    from cimplan.units import check_seconds, parse_duration_ns
 
     fixes = parse_fixes(fix)
     limit_s = None if time_limit is None else parse_duration_ns(time_limit) / 1e9
+    check_seconds(limit_s, "time limit")
     if output is not None:
         check_writable(output, *files_named(model, hardware), profile, warm_start)
     start = None if warm_start is None else Plan.read(warm_start)

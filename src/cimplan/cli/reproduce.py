@@ -80,9 +80,10 @@ def reproduce(
     """
     if paper not in REPRODUCTIONS:
         raise InputError(f"there is no reproduction of {paper!r}", fix=did_you_mean(paper, REPRODUCTIONS))
-    from cimplan.units import parse_duration_ns
+    from cimplan.units import check_seconds, parse_duration_ns
 
     limit_s = None if time_limit is None else parse_duration_ns(time_limit) / 1e9
+    check_seconds(limit_s, "time limit")
     REPRODUCTIONS[paper](Request(host or (), only or (), output, limit_s, json, quiet))
 
 

@@ -142,7 +142,12 @@ class Problem:
         options = list(self.options)
         for name, place in places.items():
             if name not in index:
-                raise InputError("cannot fix an unknown operator", where=name, fix=did_you_mean(name, index))
+                raise InputError(
+                    "cannot fix an unknown operator",
+                    where=name,
+                    why="names are those of the optimised graph, as `cimplan partition --all` lists them",
+                    fix=did_you_mean(name, index),
+                )
             kept = tuple(option for option in options[index[name]] if option.place == place)
             if not kept:
                 known = ", ".join(sorted({option.place for option in options[index[name]]}))

@@ -53,6 +53,7 @@ TIME_BUDGET_S = 10.0
 """Rough time of a measurement unless told otherwise."""
 
 _MOST_EVENTS = 60_000
+_MOST_THREADS = 1024
 _EXTERNAL_FROM_BYTES = 2**30
 _BUSY_RATIO = 1.25
 
@@ -96,8 +97,8 @@ def measure(
     InputError
         If the model cannot be read or run here, or an input's shape is not known.
     """
-    if threads < 1 or (runs is not None and runs < 1):
-        raise InputError("threads and runs must be at least 1")
+    if not 1 <= threads <= _MOST_THREADS or (runs is not None and runs < 1):
+        raise InputError(f"threads must be from 1 to {_MOST_THREADS}, and runs at least 1")
     from cimplan.cost import host
 
     given = dict(shapes or {})
