@@ -109,6 +109,10 @@ def test_profile_and_export_overwrite_none_of_their_inputs(cimplan, model_file, 
     for kind in ("trace", "csv"):
         refused(cimplan("export", plan, "--to", kind, "-o", plan), "reads")
     refused(cimplan("export", plan, "--to", "onnx", "--model", model, "-o", model), "reads")
+    beside = plan.rename(tmp_path / "plan.transfers.json")
+    refused(cimplan("export", beside, "--to", "csv", "-o", plan), "plan.transfers.json", "reads")
+    assert not plan.exists()
+    beside.rename(plan)
     assert plan.read_bytes() == before
     assert model.read_bytes() == model_file.read_bytes()
 

@@ -116,7 +116,9 @@ def test_a_plan_becomes_a_timeline_and_a_table(cimplan, profile_file, tmp_path):
     assert cimplan("partition", "--profile", profile_file, "-o", plan_file).code == 0
     assert cimplan("export", plan_file, "--to", "trace", "-o", trace).code == 0
     answer = cimplan("export", plan_file, "--to", "csv", "-o", table, "--json").json
-    assert str(table) in answer["written"]
+    assert answer["written"] == [str(table), str(tmp_path / "plan.transfers.csv")]
+    assert "wrote" in (said := cimplan("export", plan_file, "--to", "csv", "-o", table).out)
+    assert "plan.transfers.csv" in said
     assert json.loads(trace.read_text())["traceEvents"]
     assert table.read_text().startswith("name,")
 

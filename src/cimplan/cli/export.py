@@ -20,7 +20,13 @@ _ONNX = "onnx"
 def export(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.", show_default=False)],
     to: Annotated[
-        str, typer.Option("--to", metavar="FORMAT", help="trace (Perfetto), csv, onnx, or program (dual-mode).")
+        str,
+        typer.Option(
+            "--to",
+            metavar="FORMAT",
+            help="trace (Perfetto), csv, onnx, or program (dual-mode). csv writes more tables beside FILE: for X.csv "
+            "X.transfers.csv, of a dual-mode plan X.parts.csv and X.stores.csv.",
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write.")],
     model: Annotated[
@@ -54,7 +60,8 @@ def export(
                 fix=f"Choose one of: {', '.join(sorted(for_kind))}",
             )
     if not parts:
-        check_writable(output, plan, *files_named(model))
+        for path in _paths(output, to, dual_mode=dual_mode):
+            check_writable(path, plan, *files_named(model))
     if dual_mode:
         written = DUAL_MODE_FORMATS[to](_dual_mode_plan(value, plan), output)
     elif to == _ONNX:
@@ -68,6 +75,16 @@ def export(
         return
     for path in written:
         emit(f"wrote {path}")
+
+
+def _paths(output: Path, to: str, *, dual_mode: bool) -> tuple[Path, ...]:
+    """Return every file that an export writes."""
+    from cimplan.export import dual_mode_tables, tables
+
+    if to != "csv":
+        return (output,)
+    beside = (dual_mode_tables.PARTS, dual_mode_tables.STORES) if dual_mode else (tables.TRANSFERS,)
+    return tables.paths_of(output, beside)
 
 
 def _annotated(

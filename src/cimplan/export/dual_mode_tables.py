@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from cimplan.export.tables import csv_text
-from cimplan.files import replacing
+from cimplan.export.tables import csv_text, write_tables
 from cimplan.plan.dual_mode import NETWORK, DualModePlan
 from cimplan.plan.mode_history import ranges_text, segment_starts
 
@@ -29,6 +28,9 @@ SEGMENT_COLUMNS: Final = (
     "to_memory",
     "operators",
 )
+PARTS: Final = "parts"
+STORES: Final = "stores"
+"""Names of the tables beside that of the segments."""
 PART_COLUMNS: Final = (
     "segment",
     "operator",
@@ -77,16 +79,7 @@ def write_csv(plan: DualModePlan, path: Path) -> tuple[Path, ...]:
 
     The parts of ``plan.csv`` go to ``plan.parts.csv``, the arrays in memory mode to ``plan.stores.csv``.
     """
-    suffix = path.suffix or ".csv"
-    written = (
-        (path, segments_csv(plan)),
-        (path.with_name(f"{path.stem}.parts{suffix}"), parts_csv(plan)),
-        (path.with_name(f"{path.stem}.stores{suffix}"), stores_csv(plan)),
-    )
-    for target, text in written:
-        with replacing(target) as temporary:
-            temporary.write_bytes(text.encode())
-    return tuple(target for target, _ in written)
+    return write_tables(path, segments_csv(plan), {PARTS: parts_csv(plan), STORES: stores_csv(plan)})
 
 
 def _segments(plan: DualModePlan) -> Iterator[Sequence[Any]]:

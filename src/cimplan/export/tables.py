@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +31,8 @@ OPERATOR_COLUMNS: Final = (
     "gain_ns",
     "reason",
 )
+TRANSFERS: Final = "transfers"
+"""Name of the table beside that of the operators."""
 TRANSFER_COLUMNS: Final = ("source", "target", "size_bytes", "start_ns", "finish_ns")
 
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -51,11 +53,21 @@ def write_csv(plan: Plan, path: Path) -> tuple[Path, ...]:
 
     The transfers of ``plan.csv`` go to ``plan.transfers.csv``.
     """
-    beside = path.with_name(f"{path.stem}.transfers{path.suffix or '.csv'}")
-    for target, text in ((path, operators_csv(plan)), (beside, transfers_csv(plan))):
+    return write_tables(path, operators_csv(plan), {TRANSFERS: transfers_csv(plan)})
+
+
+def paths_of(path: Path, names: Iterable[str]) -> tuple[Path, ...]:
+    """Return where the tables of a plan go: the first to `path`, the named ones beside it."""
+    return path, *(path.with_name(f"{path.stem}.{name}{path.suffix or '.csv'}") for name in names)
+
+
+def write_tables(path: Path, first: str, others: Mapping[str, str]) -> tuple[Path, ...]:
+    """Write tables as `paths_of` places them, each whole or not at all; return the paths."""
+    paths = paths_of(path, others)
+    for target, text in zip(paths, (first, *others.values()), strict=True):
         with replacing(target) as temporary:
             temporary.write_bytes(text.encode())
-    return path, beside
+    return paths
 
 
 def cell(value: object) -> str:
