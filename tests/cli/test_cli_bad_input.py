@@ -206,6 +206,26 @@ def test_a_time_to_measure_does_not_go_with_a_saved_profile(cimplan, profile_fil
     refused(cimplan("partition", "--profile", profile_file, "--measure-for", "1s"), "--measure-for", "--profile")
 
 
+def test_a_plan_to_start_from_that_does_not_fit_is_named(cimplan, profile_file, tmp_path):
+    plan, other = tmp_path / "start.json", tmp_path / "other.json"
+    assert cimplan("partition", "--profile", profile_file, "-o", plan).code == 0
+    text = profile_file.read_text()
+    name = json.loads(text)["graph"]["operators"][0]["name"]
+    other.write_text(text.replace(f'"{name}"', '"another"'))
+    refused(cimplan("partition", "--profile", other, "--warm-start", plan), "start.json", "'another'")
+    refused(cimplan("partition", "--profile", profile_file, "--crossbars", 0, "--warm-start", plan), "start.json")
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz"])
+def test_calibration_data_that_are_no_numbers_are_refused_without_bad_advice(cimplan, model_file, tmp_path, suffix):
+    folder = tmp_path / "samples"
+    folder.mkdir()
+    (folder / f"one{suffix}").write_text("no numbers")
+    run = cimplan("quantize", model_file, "-o", tmp_path / "q.onnx", "--calibration", folder)
+    refused(run, f"one{suffix}", "not a NumPy file of numbers")
+    assert "pickle" not in run.err
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"kind": "partition-plan"}', '"text"', "\xff"])
 def test_a_file_that_is_no_plan_is_refused(cimplan, tmp_path, content):
     path = tmp_path / "plan.json"

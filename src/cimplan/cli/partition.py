@@ -26,6 +26,7 @@ from cimplan.cli.options import (
 
 if TYPE_CHECKING:
     from cimplan.cost.build import CostedNetwork
+    from cimplan.cost.problem import Problem
     from cimplan.partition.progress import Progress
     from cimplan.plan.plan import Plan
 
@@ -99,6 +100,8 @@ def partition(
     costed = costed_network(
         model, hardware, profile, crossbars, mvm_latency, bus_bandwidth, threads, measure_for, shape, quiet or json
     )
+    if start is not None:
+        _require_start(start, costed.problem.fixed(fixes), str(warm_start))
     with _terminating(), working("solving", quiet=quiet or json) as tell:
 
         def show(state: Progress) -> None:
@@ -122,6 +125,17 @@ def partition(
     _print(plan, all_operators=all_operators)
     if output is not None:
         emit(f"wrote {output}")
+
+
+def _require_start(plan: Plan, problem: Problem, where: str) -> None:
+    """Refuse a plan to start from that does not fit the problem, by the name of its file."""
+    from cimplan.errors import InputError
+
+    try:
+        plan.schedule_for(problem)
+    except InputError as error:
+        place = f"{where}: {error.where}" if error.where else where
+        raise InputError(error.what, where=place, why=error.why, fix=error.fix) from error
 
 
 def costed_network(

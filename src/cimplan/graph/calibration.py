@@ -130,8 +130,12 @@ def _arrays(path: Path, inputs: Mapping[str, TensorType]) -> dict[str, np.ndarra
                 with np.load(stream, allow_pickle=False) as archive:
                     return {name: archive[name] for name in archive.files}
             array = np.load(stream, allow_pickle=False)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError("is not a NumPy file of numbers", where=str(path), why=str(error)[:200], fix=_FIX) from error
+    except OSError as error:
+        raise InputError("cannot be read", where=str(path), why=str(error.strerror or error)[:200], fix=_FIX) from error
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        # NumPy takes whatever it does not know for pickled objects, and says how to load such files unsafely.
+        why = "it is damaged, or holds objects"
+        raise InputError("is not a NumPy file of numbers", where=str(path), why=why, fix=_FIX) from error
     if len(inputs) != 1:
         raise InputError(
             f"is one array for a model with {len(inputs)} inputs", where=str(path), fix=f"{_FIX}: {', '.join(inputs)}"
