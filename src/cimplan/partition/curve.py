@@ -14,11 +14,11 @@ import numpy as np
 
 from cimplan.cost.problem import Problem
 from cimplan.partition.block import TooWideError, Ways
-from cimplan.partition.fold import fold, fold_until
-from cimplan.partition.goal import PARTS, EveryBudget, OutOfTimeError, watch
-from cimplan.partition.players import levels
+from cimplan.partition.fold import Label, fold, fold_until
+from cimplan.partition.goal import PARTS, EveryBudget, OneBudget, OutOfTimeError, watch
+from cimplan.partition.players import Level, levels
 from cimplan.partition.realise import decisions, descend, realise, searched
-from cimplan.partition.search import LABEL_LIMIT, Search, SearchLimitError
+from cimplan.partition.search import LABEL_LIMIT, Completion, Search, SearchLimitError, refined
 from cimplan.partition.spine import Spine
 from cimplan.partition.structure import Network
 from cimplan.partition.tables import Integers, Remaining, Tables, remaining, tabulate
@@ -30,7 +30,7 @@ LARGEST_CURVE = 4096
 _LABEL_LIMIT = 10 * LABEL_LIMIT
 """Labels that a search for all budgets may take."""
 
-_PARTS = (1, 4, 16, PARTS)
+_PARTS = (PARTS // 16, PARTS // 4, PARTS)
 """Parts of the gaps that are searched, one after the other."""
 
 _FAR = np.int64(2**60)
@@ -106,32 +106,40 @@ class BudgetCurve:
             labels, _ = fold(tables, rest, EveryBudget(below, deadline))
             for label in labels:
                 if label.busy < self.makespan[label.crossbars]:
-                    self.offer(realise(tables, *decisions(tables, label)))
+                    self.offer(realise(tables, *decisions(tables, label), enough=label.busy))
             self.raise_bound(below, [(label.crossbars, label.busy) for label in labels])
             if self.closed:
                 return
         self._close(tables, rest, deadline)
 
     def _close(self, tables: Tables, rest: Remaining, deadline: float | None) -> None:
-        """Search for all open budgets at once, with ever smaller pools of fillers."""
-        for level in levels(tables):
-            closed = self.bound >= self.makespan
-            goal = EveryBudget(np.where(closed, 0, self.makespan), deadline, self.bound)
-            labels, _ = fold_until(tables, level.first, rest, goal)
-            search = Search(tables, level, goal, labels, limit=_LABEL_LIMIT)
-            for part in _PARTS:
-                found = [*search.dive(part, 1), *search.run(part)]
-                for completion in found:
-                    if completion.makespan < self.makespan[completion.crossbars]:
-                        self.offer(realise(tables, *searched(tables, completion)))
-                below = np.where(closed, self.makespan, goal.within(part))
-                below[: self.least] = _FAR
-                # A schedule that takes fewer crossbars counts for a larger budget too.
-                below = np.minimum.accumulate(below)
-                below[: self.least] = 0
-                self.raise_bound(below, [(completion.crossbars, completion.makespan) for completion in found])
-                if self.closed:
-                    return
+        """Search for all open budgets at once, with a pool of fillers: most are closed by that."""
+        level = next(levels(tables))
+        closed = self.bound >= self.makespan
+        goal = EveryBudget(np.where(closed, 0, self.makespan), deadline, self.bound)
+        labels, _ = fold_until(tables, level.first, rest, goal)
+        search = Search(tables, level, goal, labels, limit=_LABEL_LIMIT)
+        for part in _PARTS:
+            self._offer_all(tables, level, labels, search.run(part))
+            below = np.where(closed, self.makespan, goal.within(part))
+            # A schedule that takes fewer crossbars counts for a larger budget too.
+            below[: self.least] = _FAR
+            below = np.minimum.accumulate(below)
+            below[: self.least] = 0
+            self.raise_bound(below, [])
+            if self.closed:
+                return
+
+    def _offer_all(self, tables: Tables, level: Level, labels: dict[int, list[Label]], found: list[Completion]) -> None:
+        """Take the schedules of results, and where they fall short, those with the pooled fillers in order."""
+        for completion in found:
+            if completion.makespan < self.makespan[completion.crossbars]:
+                self.offer(realise(tables, *searched(tables, completion), enough=completion.makespan))
+            if completion.makespan < self.makespan[completion.crossbars]:
+                goal = OneBudget(completion.crossbars, int(self.makespan[completion.crossbars]))
+                better = refined(tables, level, labels, completion, goal, ordered=True)
+                if better is not None:
+                    self.offer(realise(tables, *searched(tables, better)))
 
     def close_one_by_one(self, solve: Callable[[Problem], Solution], deadline: float | None) -> None:
         """Solve the budgets that are still open, the largest first: its bound holds for the smaller ones too."""

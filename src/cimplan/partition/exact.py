@@ -27,7 +27,7 @@ from cimplan.partition.players import Level, levels
 from cimplan.partition.progress import Progress, ProgressCallback
 from cimplan.partition.realise import decisions, descend, realise, searched
 from cimplan.partition.search import LABEL_LIMIT as SEARCH_LABELS
-from cimplan.partition.search import Completion, Search, SearchLimitError
+from cimplan.partition.search import Completion, Search, SearchLimitError, refined
 from cimplan.partition.spine import IDEAL_LIMITS, Spine, find_spine
 from cimplan.partition.structure import Network
 from cimplan.partition.tables import Remaining, Tables, remaining, tabulate
@@ -45,12 +45,6 @@ _PATIENCE_S = 10.0
 
 _SCRIPTS = 3
 """Results of a search of which the fillers that were pooled are put in order."""
-
-_REFINING = 40_000
-"""Labels that putting pooled fillers in order may take."""
-
-_DIVES = 2
-"""Dives before a search."""
 
 _PARTS = (1 / 64, 1 / 16, 1 / 4, 5 / 8, 1)
 """Parts of the gap between bound and best schedule that are searched, one after the other."""
@@ -254,11 +248,7 @@ def _ask(attempt: _Attempt, search: Search, tables: Tables, level: Level) -> lis
     bound, budget = attempt.bound, attempt.problem.budget
     for part in _PARTS:
         below = min(attempt.makespan, bound + 1 + int(part * (attempt.makespan - bound)))
-        found = search.dive(below, _DIVES)
-        if found:  # then all that is at least as long need not be looked at
-            attempt.offer(realise(tables, *searched(tables, found[0])), "search")
-            below = min(below, found[0].makespan)
-        found = search.run(below) or found
+        found = search.run(below)
         for completion in found[:1]:
             attempt.offer(realise(tables, *searched(tables, completion)), "search")
         proven = found[0].makespan if found else below
@@ -277,24 +267,11 @@ def _refine(
     ordered: bool,
 ) -> None:
     """Take the options of a result, and perhaps its order, and schedule one by one the fillers that were pooled."""
-    finest = level.finest(tables)
-    if finest == level:
-        return
-    goal = OneBudget(attempt.problem.budget, attempt.makespan, attempt.deadline)
-    begin = {q: [label for label in some if label is completion.label] for q, some in labels.items()}
-    search = Search(tables, finest, goal, begin, script=completion.steps, ordered=ordered, limit=_REFINING)
-    try:
-        below = attempt.makespan if ordered else attempt.bound + 1
-        found = search.dive(below, _DIVES)
-        if found:
-            below = found[0].makespan
-        found = search.run(below) or found
-        for better in found[:1]:
-            attempt.offer(realise(tables, *searched(tables, better)), "search")
-    except SearchLimitError:
-        pass
-    finally:
-        attempt.count("labels", search.count)
+    below = attempt.makespan if ordered else attempt.bound + 1
+    goal = OneBudget(attempt.problem.budget, below, attempt.deadline)
+    better = refined(tables, level, labels, completion, goal, ordered=ordered)
+    if better is not None:
+        attempt.offer(realise(tables, *searched(tables, better)), "search")
 
 
 def _curve(attempt: _Attempt, network: Network) -> tuple[CurvePoint, ...]:

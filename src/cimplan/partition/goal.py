@@ -22,7 +22,7 @@ _COMPARISONS = 2**20
 NEVER = 2**62
 """Rank of what is not worthwhile."""
 
-PARTS = 64
+PARTS = 2**16
 """Parts in which the gaps of a budget curve are counted."""
 
 
@@ -58,10 +58,23 @@ class Goal(Protocol):
         Crossbars that no schedule may exceed.
     deadline : float or None
         `time.perf_counter` at which to give up.
+    divers : int
+        Labels of a state that a dive follows together.
+    ranks_change : bool
+        Whether ranks change when the goal asks for less.
     """
 
     budget: int
     deadline: float | None
+    divers: int
+    ranks_change: bool
+
+    @property
+    def most(self) -> int:
+        """Rank below which everything worthwhile lies."""
+
+    def improve(self, found: Iterable[tuple[int, int]]) -> bool:
+        """Ask only for what beats results, each a makespan and crossbars, too; return whether that asks for less."""
 
     def worthwhile(self, used: int, bounds: Bounds) -> bool:
         """Return whether a partial schedule that uses so many crossbars may lead to something better."""
@@ -86,11 +99,25 @@ class Goal(Protocol):
 
 
 class OneBudget:
-    """Schedules within a budget that end before a known one."""
+    """Schedules within a budget that end before a known one; their makespans are the ranks."""
+
+    divers = 4
+    ranks_change = False
 
     def __init__(self, budget: int, below: int, deadline: float | None = None) -> None:
         self.budget, self.deadline = budget, deadline
         self.below = below
+
+    @property
+    def most(self) -> int:
+        """The known makespan."""
+        return self.below
+
+    def improve(self, found: Iterable[tuple[int, int]]) -> bool:
+        """Take a quicker result for the known makespan."""
+        before = self.below
+        self.below = min([before, *(makespan for makespan, _ in found)])
+        return self.below < before
 
     def worthwhile(self, used: int, bounds: Bounds) -> bool:
         """Return whether every bound leaves room."""
@@ -130,6 +157,14 @@ class EveryBudget:
     proven : numpy.ndarray of int64, optional
         Makespans that are proven not to be beaten. Ranks count in parts of what lies between.
     """
+
+    divers = 256
+    ranks_change = True
+
+    @property
+    def most(self) -> int:
+        """No rank: `ranks` knows what is worthwhile."""
+        return NEVER
 
     def __init__(self, below: Integers, deadline: float | None = None, proven: Integers | None = None) -> None:
         self.budget, self.deadline = len(below) - 1, deadline
@@ -188,9 +223,17 @@ class EveryBudget:
         return least
 
     def within(self, rank: int) -> Integers:
-        """Return, for each budget, before how many ticks a schedule of a rank below some number ends."""
+        """Return, for each budget, before how many ticks a schedule ends that has a rank below some number."""
         within: Integers = np.minimum(self._known, self._proven + rank * self._step)
         return within[:-1]
+
+    def improve(self, found: Iterable[tuple[int, int]]) -> bool:
+        """Take results for all budgets at which they are quicker."""
+        before = self._known.sum()
+        for makespan, crossbars in found:
+            better = self._known[crossbars:-1]
+            np.minimum(better, makespan, out=better)
+        return bool(self._known.sum() < before)
 
     def _rooms(self, floor: Floor | None, used: int) -> Integers:
         """Return, for each budget that leaves so many crossbars, below how many ticks there is room."""

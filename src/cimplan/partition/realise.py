@@ -82,7 +82,7 @@ def searched(tables: Tables, completion: Completion) -> tuple[tuple[int, ...], l
     return tuple(chosen), order
 
 
-def realise(tables: Tables, chosen: Sequence[int], order: Sequence[int]) -> Schedule:
+def realise(tables: Tables, chosen: Sequence[int], order: Sequence[int], *, enough: int = 0) -> Schedule:
     """Return the best of some schedules with given options, the spine in a given order.
 
     Parameters
@@ -93,16 +93,20 @@ def realise(tables: Tables, chosen: Sequence[int], order: Sequence[int]) -> Sche
         Option of each operator.
     order : sequence of int
         The spine's operators.
+    enough : int
+        Ticks of a schedule that cannot be beaten.
     """
     problem = tables.network.problem
     if not tables.spine.groups:
         return in_order(problem, chosen, order)
-    candidates = [with_fillers(tables.network, chosen, order, patient) for patient in (True, False)]
-    candidates.append(list_schedule(problem, chosen))
-    return min(candidates, key=lambda schedule: schedule.makespan(problem))
+    best = with_fillers(tables.network, chosen, order, patient=True)
+    if best.makespan(problem) > enough:
+        others = (with_fillers(tables.network, chosen, order, patient=False), list_schedule(problem, chosen))
+        best = min(best, *others, key=lambda schedule: schedule.makespan(problem))
+    return best
 
 
-def with_fillers(network: Network, chosen: Sequence[int], order: Sequence[int], patient: bool) -> Schedule:
+def with_fillers(network: Network, chosen: Sequence[int], order: Sequence[int], *, patient: bool) -> Schedule:
     """Let fillers run while the host waits for the next operator of the spine.
 
     Parameters

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from cimplan.cost.problem import HOST
 from cimplan.partition.dominance import undominated_rows
 from cimplan.partition.fold import Label
-from cimplan.partition.goal import NEVER, Goal, watch
+from cimplan.partition.goal import NEVER, Goal, OneBudget, watch
 from cimplan.partition.outlook import BUSY, CROSSBARS, END, FREE, READY, Ahead, Outlook, Queue, Slot, State
 from cimplan.partition.players import Level, Players, host_ticks
 from cimplan.partition.structure import as_set
@@ -40,8 +40,14 @@ LABEL_LIMIT = 400_000
 RANK, ORIGIN, ROW = -3, -2, -1
 """The last columns of a label: its rank, the number of its origin, and its row there."""
 
-_DIVERS = 4
-"""Labels of a state that are followed at once where only the most promising are."""
+_DIVES = 2
+"""Dives before a search that find nothing."""
+
+_PATIENCE = 1_000
+"""Labels after which a search dives again."""
+
+_REFINING = 40_000
+"""Labels that putting pooled fillers in order may take."""
 
 Step: TypeAlias = tuple[int, int]
 """An operator starts with an option."""
@@ -230,29 +236,47 @@ class Search:
         SearchLimitError, OutOfTimeError
             If the search takes too long.
         """
+        asked = below
+        below = self._dive(below, _DIVES)
+        pause, patience = self.count + _PATIENCE, _PATIENCE
         for layer in self.layers[:-1]:
-            for state, node in layer.items():
+            for state, node in list(layer.items()):
                 node.rank(self.outlook, self.goal)
                 self._follow(state, node, node.take(below))
-        return self._found(below)
+                if self.count > pause:
+                    below = self._dive(below, 1)
+                    patience *= 2
+                    pause = self.count + patience
+        return self._found(asked)
 
-    def dive(self, below: int, rounds: int) -> list[Completion]:
-        """Follow only the most promising label at each depth, again and again, until something has been found.
+    def _dive(self, below: int, rounds: int) -> int:
+        """Follow only the most promising labels at each depth, again and again as long as that finds something.
 
-        What has been followed need not be followed again by `run`.
+        Where very much is worthwhile, that finds a good schedule, beside which little else is worthwhile. What has
+        been followed need not be followed again. Returns the rank below which there may be more to find.
         """
-        for _ in range(rounds):
+        while rounds:
             for layer in self.layers[:-1]:
                 best, state = None, None
                 for at, node in layer.items():
                     if node.rank(self.outlook, self.goal) < (below if best is None else best.least):
                         best, state = node, at
                 if best is not None and state is not None:
-                    self._follow(state, best, best.take(below, _DIVERS))
-            found = self._found(below)
-            if found:
-                return found
-        return []
+                    self._follow(state, best, best.take(below, self.goal.divers))
+            if self.goal.improve((found.makespan, found.crossbars) for found in self._found(below)):
+                below = min(below, self.goal.most)
+                if self.goal.ranks_change:
+                    self._forget_ranks()
+            else:
+                rounds -= 1
+        return below
+
+    def _forget_ranks(self) -> None:
+        """Rank again what has not been followed, because the goal has changed."""
+        for layer in self.layers:
+            for node in layer.values():
+                node.fresh += node.waiting
+                node.waiting, node.least = [], NEVER
 
     def _follow(self, state: State, node: _Node, labels: Integers | None) -> None:
         """Let the next operator of some labels choose, or each operator of the queue run."""
@@ -429,3 +453,46 @@ class Search:
         target.origins.append((node, table.steps))
         self.outlook.raise_columns(target.ahead, labels)
         target.fresh.append(labels)
+
+
+def refined(
+    tables: Tables,
+    level: Level,
+    labels: dict[int, list[Label]],
+    completion: Completion,
+    goal: OneBudget,
+    *,
+    ordered: bool,
+) -> Completion | None:
+    """Take the options of a result, and perhaps its order, and schedule one by one the fillers that were pooled.
+
+    Parameters
+    ----------
+    tables : Tables
+        The spine.
+    level : Level
+        The level of the search that gave the result.
+    labels : dict of int to list of Label
+        What that search began with.
+    completion : Completion
+        The result.
+    goal : OneBudget
+        What is worthwhile.
+    ordered : bool
+        Whether to keep the order on the host.
+
+    Returns
+    -------
+    Completion or None
+        The quickest; None if nothing is worthwhile, or that takes too long.
+    """
+    finest = level.finest(tables)
+    if finest == level:
+        return None
+    begin = {q: [label for label in some if label is completion.label] for q, some in labels.items()}
+    search = Search(tables, finest, goal, begin, script=completion.steps, ordered=ordered, limit=_REFINING)
+    try:
+        found = search.run(goal.below)
+    except SearchLimitError:
+        return None
+    return found[0] if found else None
