@@ -14,7 +14,7 @@ import numpy as np
 
 from cimplan.cost.problem import Problem
 from cimplan.partition.block import TooWideError, Ways
-from cimplan.partition.fold import Label, fold, fold_until
+from cimplan.partition.fold import FoldLimitError, Label, fold, fold_until
 from cimplan.partition.goal import PARTS, EveryBudget, OneBudget, OutOfTimeError, watch
 from cimplan.partition.players import Level, levels
 from cimplan.partition.realise import decisions, descend, realise, searched
@@ -95,22 +95,29 @@ class BudgetCurve:
         TooWideError, SearchLimitError, OutOfTimeError
             If a step takes too long; what is known by then stays.
         """
-        for delayed in (False, True) if self.spine.groups else (False,):
-            tables = tabulate(self.network, self.spine, delayed=delayed, memory=memory)
-            rest = remaining(tables, self.most, every=True)
-            if not self.spine.groups:
-                for budget in range(self.least, self.most + 1):
-                    if budget == self.least or rest.path[0][-1].at(budget) < rest.path[0][-1].at(budget - 1):
-                        self.offer(descend(tables, rest, budget, heavy=False))
-            below = self.makespan.copy()
-            labels, _ = fold(tables, rest, EveryBudget(below, deadline))
-            for label in labels:
-                if label.busy < self.makespan[label.crossbars]:
-                    self.offer(realise(tables, *decisions(tables, label), enough=label.busy))
-            self.raise_bound(below, [(label.crossbars, label.busy) for label in labels])
-            if self.closed:
-                return
-        self._close(tables, rest, deadline)
+        tables = tabulate(self.network, self.spine, delayed=False, memory=memory)
+        rest = remaining(tables, self.most, every=True)
+        if not self.spine.groups:
+            for budget in range(self.least, self.most + 1):
+                if budget == self.least or rest.path[0][-1].at(budget) < rest.path[0][-1].at(budget - 1):
+                    self.offer(descend(tables, rest, budget, heavy=False))
+        self._bound_by_fold(tables, rest, deadline)
+        if self.spine.groups and not self.closed:
+            with suppress(TooWideError, FoldLimitError):
+                leads = tabulate(self.network, self.spine, delayed=True, memory=memory)
+                rest_of_leads = remaining(leads, self.most, every=True)
+                self._bound_by_fold(leads, rest_of_leads, deadline)
+                tables, rest = leads, rest_of_leads
+        if not self.closed:
+            self._close(tables, rest, deadline)
+
+    def _bound_by_fold(self, tables: Tables, rest: Remaining, deadline: float | None) -> None:
+        below = self.makespan.copy()
+        labels, _ = fold(tables, rest, EveryBudget(below, deadline))
+        for label in labels:
+            if label.busy < self.makespan[label.crossbars]:
+                self.offer(realise(tables, *decisions(tables, label), enough=label.busy))
+        self.raise_bound(below, [(label.crossbars, label.busy) for label in labels])
 
     def _close(self, tables: Tables, rest: Remaining, deadline: float | None) -> None:
         """Search for all open budgets at once, with a pool of fillers: most are closed by that."""

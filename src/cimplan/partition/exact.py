@@ -12,6 +12,7 @@ The steps, each in a module of its own:
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from cimplan.cost.problem import Problem
@@ -20,7 +21,7 @@ from cimplan.partition.block import LABEL_LIMIT as BLOCK_LABELS
 from cimplan.partition.block import TooWideError, Ways
 from cimplan.partition.certify import certify
 from cimplan.partition.curve import LARGEST_CURVE, bisected_curve, budget_curve
-from cimplan.partition.fold import Label, fold, fold_until
+from cimplan.partition.fold import FoldLimitError, Label, fold, fold_until
 from cimplan.partition.goal import OneBudget, OutOfTimeError, watch
 from cimplan.partition.infeasible import refuse_infeasible
 from cimplan.partition.players import Level, levels
@@ -198,23 +199,32 @@ def _decompose(attempt: _Attempt, network: Network, effort: int) -> None:
 
 def _fold(attempt: _Attempt, network: Network, spine: Spine, effort: int) -> None:
     budget = attempt.problem.budget
-    for delayed in (False, True) if spine.groups else (False,):
-        tables = tabulate(network, spine, delayed=delayed, memory=attempt.memory, limit=effort * BLOCK_LABELS)
-        rest = remaining(tables, budget)
-        watch(attempt.deadline)
-        if not delayed:
-            for heavy in (False, True):
-                attempt.offer(descend(tables, rest, budget, heavy=heavy), "blocks")
-        labels, count = fold(tables, rest, OneBudget(budget, attempt.makespan, attempt.deadline))
-        attempt.count("labels", count)
-        bound = min([attempt.makespan, *(label.busy for label in labels)])
-        for label in labels[:_REALISED]:
-            if label.busy < attempt.makespan:
-                attempt.offer(realise(tables, *decisions(tables, label)), "blocks")
-        attempt.raise_bound(bound, certify(tables, bound, budget), "blocks with leads" if delayed else "blocks")
-        if attempt.closed:
-            return
-    _close(attempt, tables, rest, effort)
+    tables = tabulate(network, spine, delayed=False, memory=attempt.memory, limit=effort * BLOCK_LABELS)
+    rest = remaining(tables, budget)
+    watch(attempt.deadline)
+    for heavy in (False, True):
+        attempt.offer(descend(tables, rest, budget, heavy=heavy), "blocks")
+    _bound_by_fold(attempt, tables, rest, "blocks")
+    if spine.groups and not attempt.closed:
+        with suppress(TooWideError, FoldLimitError):
+            leads = tabulate(network, spine, delayed=True, memory=attempt.memory, limit=effort * BLOCK_LABELS)
+            rest_of_leads = remaining(leads, budget)
+            _bound_by_fold(attempt, leads, rest_of_leads, "blocks with leads")
+            tables, rest = leads, rest_of_leads
+    if not attempt.closed:
+        _close(attempt, tables, rest, effort)
+
+
+def _bound_by_fold(attempt: _Attempt, tables: Tables, rest: Remaining, phase: str) -> None:
+    """Fold the blocks, take the bound, and try the choices that reach it."""
+    budget = attempt.problem.budget
+    labels, count = fold(tables, rest, OneBudget(budget, attempt.makespan, attempt.deadline))
+    attempt.count("labels", count)
+    bound = min([attempt.makespan, *(label.busy for label in labels)])
+    for label in labels[:_REALISED]:
+        if label.busy < attempt.makespan:
+            attempt.offer(realise(tables, *decisions(tables, label), enough=bound), "blocks")
+    attempt.raise_bound(bound, certify(tables, bound, budget), phase)
 
 
 def _close(attempt: _Attempt, tables: Tables, rest: Remaining, effort: int) -> None:

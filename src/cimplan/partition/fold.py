@@ -32,6 +32,14 @@ Delayed: TypeAlias = tuple[int, ...]
 """Pairs of ready time and work, one after the other; work that may have started is (0, 0)."""
 
 
+DELAYED_LIMIT = 6_000
+"""Labels with delayed work that are compared at once; beyond, a fold gives up, because it takes too long."""
+
+
+class FoldLimitError(Exception):
+    """There are too many labels with delayed work; caught inside the exact method."""
+
+
 class Label(NamedTuple):
     """A way through the first blocks.
 
@@ -73,6 +81,11 @@ def fold(tables: Tables, rest: Remaining, goal: Goal) -> tuple[list[Label], int]
         Complete ways through the network, the quickest first; none useless.
     count : int
         Labels on the way.
+
+    Raises
+    ------
+    FoldLimitError, OutOfTimeError
+        If there are too many labels with delayed work, or that takes too long.
     """
     states, count = fold_until(tables, len(tables.blocks), rest, goal)
     final = [label for labels in states.values() for label in labels]
@@ -105,6 +118,8 @@ def fold_until(tables: Tables, stop: int, rest: Remaining, goal: Goal) -> tuple[
                         if goal.worthwhile(used, ((time, path), (busy, load))):
                             out.append(Label(used, time, busy, delayed, (label, way, ())))
         _strip(grown)
+        if tables.delayed and any(len(labels) > DELAYED_LIMIT for labels in grown.values()):
+            raise FoldLimitError
         states = {to: undominated(labels) for to, labels in grown.items()}
         count += sum(map(len, states.values()))
     return states, count
@@ -151,6 +166,8 @@ def _release(tables: Tables, block: int, option: int, labels: list[Label], budge
     for group in groups:
         kept = keeps_lead(tables.network, group)
         offers = group_offers(tables, group, option, kept)
+        if len(labels) * len(offers) > DELAYED_LIMIT:
+            raise FoldLimitError
         labels = undominated(list(_with_offers(labels, offers, budget, 2 if kept else 0)))
     return labels
 
