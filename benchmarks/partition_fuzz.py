@@ -1,6 +1,6 @@
 """The exact method against brute force on random small graphs, against CP-SAT on larger ones: no wrong proof, ever.
 
-    python benchmarks/partition_fuzz.py                                  # 100,000 small graphs, 500 larger ones
+    python benchmarks/partition_fuzz.py           # 100,000 small graphs, 20,000 searched in odd ways, 500 larger ones
     python benchmarks/partition_fuzz.py --small 2000 --larger 50 --seed 7
 
 Meant for a nightly run. Every schedule is checked, every certificate is verified, every budget curve is held against
@@ -26,6 +26,7 @@ from cimplan.partition import cpsat, exact
 from cimplan.plan.certificate_check import verify_certificate
 from cimplan.plan.schedule import Solution
 from common import describe, machine
+from search_checks import wrong_searches
 
 
 def sound(problem: Problem, solution: Solution) -> str:
@@ -67,6 +68,12 @@ def small(seed: int, tally: Counter[str]) -> str:
     return ""
 
 
+def searches(seed: int, tally: Counter[str]) -> str:
+    """Hold the searches alone against brute force, whatever the blocks and the fillers."""
+    rng = random.Random(f"search {seed}")
+    return wrong_searches(random_problem(rng, SHAPES[seed % len(SHAPES)]), rng)
+
+
 def larger(seed: int, tally: Counter[str]) -> str:
     """Hold one larger graph against the plain constraint model."""
     rng = random.Random(-seed - 1)
@@ -88,11 +95,16 @@ def larger(seed: int, tally: Counter[str]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", type=int, default=100_000)
+    parser.add_argument("--searched", type=int, default=20_000)
     parser.add_argument("--larger", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0, help="first seed")
     arguments = parser.parse_args()
     print(describe(machine()))
-    for name, check, count in (("small", small, arguments.small), ("larger", larger, arguments.larger)):
+    for name, check, count in (
+        ("small", small, arguments.small),
+        ("searched", searches, arguments.searched),
+        ("larger", larger, arguments.larger),
+    ):
         tally: Counter[str] = Counter()
         began = time.perf_counter()
         for seed in range(arguments.seed, arguments.seed + count):

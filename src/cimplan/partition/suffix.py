@@ -107,6 +107,10 @@ class Suffix:
 
     def __init__(self, tables: Tables, first: int, path_below: int, load_below: int) -> None:
         self.tables = tables
+        # Before an earlier cut that waits for the pool, fillers that come later need not be done: there, only the
+        # host's work as a whole counts.
+        latest = max((group.release for group in tables.spine.groups), default=-1)
+        self.flushed = frozenset(k for k in tables.flushed if k >= latest)
         count = len(tables.blocks)
         least = [self._least(k) for k in range(count)]
         time, work = [0] * (count + 1), [0] * (count + 1)
@@ -134,7 +138,7 @@ class Suffix:
         self, block: int, to: int, each: Sequence[Way], rest: TradeOffs, path_below: int, load_below: int
     ) -> Iterable[TradeOff]:
         duration, on_host = self._end(block, to)
-        flush = self.tables.flushes(block)
+        flush = block in self.flushed
         for way in each:
             for crossbars, path, load in rest.each:
                 both = path if path > load else load
@@ -162,6 +166,6 @@ class Suffix:
         found = []
         for crossbars, path, load in rest.each:
             both = max(path, load)
-            busy = duration + both if self.tables.flushes(block) else on_host + load
+            busy = duration + both if block in self.flushed else on_host + load
             found.append((own + crossbars, duration + both, busy))
         return TradeOffs.of(found)
