@@ -19,6 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "partition"))
 
 from oracle import SHAPES, faults, optimum, random_problem
+from search_checks import wrong_searches
 
 from cimplan.cost.problem import Problem
 from cimplan.errors import NoAnswerError
@@ -26,7 +27,6 @@ from cimplan.partition import cpsat, exact
 from cimplan.plan.certificate_check import verify_certificate
 from cimplan.plan.schedule import Solution
 from common import describe, machine
-from search_checks import wrong_searches
 
 
 def sound(problem: Problem, solution: Solution) -> str:

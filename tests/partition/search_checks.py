@@ -60,7 +60,7 @@ def _ask(
 
 
 def _steps(rng: random.Random, most: int) -> list[int]:
-    return sorted(rng.randint(0, most) for _ in range(rng.randint(0, 3))) + [most]
+    return [*sorted(rng.randint(0, most) for _ in range(rng.randint(0, 3))), most]
 
 
 def _exact(tables: Tables, level: Level, best: int, rng: random.Random) -> str:

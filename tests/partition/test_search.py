@@ -1,4 +1,4 @@
-"""The search of the exact method by itself: exact without a pool, a lower bound with one, for one budget and for all."""
+"""The search of the exact method alone: exact without a pool, a lower bound with one, for one budget and for all."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import SHAPES, optimum, problems, random_problem
+from search_checks import wrong_searches
 
 from cimplan.cost.problem import Problem
 from cimplan.partition import exact
 from cimplan.partition.dominance import undominated_rows
 from cimplan.plan.certificate_check import verify_certificate
-from search_checks import wrong_searches
 
 
 @pytest.mark.parametrize("shape", SHAPES)
