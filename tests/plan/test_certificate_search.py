@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import replace
+from operator import le
 
 import pytest
 from naive_certificate import naive_certificate
-from oracle import optimum, random_problem
+from oracle import brute_force, optimum, random_problem
 
 from cimplan.cost.problem import CIM, HOST, Dependency, Option, Problem
 from cimplan.plan.block_search import Effort, OutOfEffortError
@@ -14,7 +16,7 @@ from cimplan.plan.certificate_check import verify_certificate
 from cimplan.plan.certificate_fold import labels_before
 from cimplan.plan.certificate_parts import Parts
 from cimplan.plan.certificate_search import Position, ends_early, undominated
-from cimplan.plan.certificate_suffix import NEVER, Steps
+from cimplan.plan.certificate_suffix import Soonest, Suffix, TradeOff, TradeOffs
 
 
 def cases(seed: int, count: int, most: int = 7) -> list[tuple[Problem, int, Certificate]]:
@@ -183,26 +185,57 @@ def test_undominated_positions_are_those_nothing_beats() -> None:
         assert len(kept) == len(wanted)
 
 
-def test_steps_are_the_least_of_what_fits() -> None:
+def random_trade_offs(rng: random.Random, most: int) -> list[TradeOff]:
+    return [TradeOff(*(rng.randint(0, 6) for _ in range(3))) for _ in range(rng.randint(0, most))]
+
+
+def test_trade_offs_allow_what_one_of_them_allows() -> None:
     rng = random.Random(8)
-    for _ in range(100):
-        one, other = ([(rng.randint(0, 9), rng.randint(0, 9)) for _ in range(rng.randint(0, 6))] for _ in range(2))
-        for left in range(-1, 12):
+    for _ in range(300):
+        some = random_trade_offs(rng, 12)
+        kept = TradeOffs.least(some)
+        options = (Option(HOST, 2, 1), Option(CIM, 1, 2))
+        chosen = [TradeOff(c + 1, x, y + 2) for c, x, y in some] + [TradeOff(c + 2, x, y) for c, x, y in some]
+        for left, path, load in itertools.product(range(-1, 10), range(9), range(10)):
 
-            def least(pairs: list[tuple[int, int]], left: int = left) -> int:
-                return min((ticks for crossbars, ticks in pairs if crossbars <= left), default=NEVER)
+            def allowed(some: list[TradeOff], left: int = left, path_below: int = path, load_below: int = load) -> bool:
+                return any(c <= left and x < path_below and y < load_below for c, x, y in some)
 
-            assert Steps.least(one).at(left) == least(one)
-            greater = Steps.least(one).or_greater(Steps.least(other)).at(left)
-            assert greater == max(least(one), least(other))
-            shifted = Steps.least(Steps.least(one).after(2, 3)).at(left)
-            assert shifted == (least(one, left - 2) + 3 if least(one, left - 2) < NEVER else NEVER)
+            assert kept.allow(left, path, load) == allowed(some)
+            assert kept.with_choice(options).allow(left, path, load) == allowed(chosen)
 
 
-def test_very_many_steps_become_fewer_that_are_nowhere_higher() -> None:
-    pairs = [(crossbars, 10_000 - 3 * crossbars) for crossbars in range(3000)]
-    steps = Steps.least(pairs)
-    assert len(steps.steps) <= 1024
-    assert all(steps.at(crossbars) <= ticks for crossbars, ticks in pairs)
-    assert all(steps.at(crossbars) >= ticks - 12 for crossbars, ticks in pairs)
-    assert steps.at(-1) == NEVER
+def test_very_many_trade_offs_become_fewer_that_are_nowhere_higher() -> None:
+    rng = random.Random(10)
+    some = [TradeOff(crossbars, 1000 - crossbars + rng.randint(0, 9), rng.randint(0, 99)) for crossbars in range(500)]
+    few = TradeOffs.least(some, most=20).each
+    assert len(few) <= 20
+    assert all(any(all(map(le, smaller, one)) for smaller in few) for one in some)
+    assert all(smaller.path >= 490 for smaller in few)
+
+
+def test_no_trade_off_forbids_what_brute_force_can_reach() -> None:
+    """At every cut of an optimal schedule, some way to go on ends before the optimum and a tick."""
+    forbidding = flushed = 0
+    for problem, best, certificate in cases(11, 400):
+        schedule = brute_force(problem)
+        assert schedule is not None
+        parts = Parts(problem, certificate)  # it claims the optimum and a tick
+        dropped = sum(parts.least[v] for v in certificate.dropped)
+        suffix = Suffix(parts, 0, {-1: Soonest(dropped, 0, 0)})
+        nearer = Suffix(Parts(problem, replace(certificate, lower_bound=best)), 0, {-1: Soonest(dropped, 0, 0)})
+        picked = [options[choice] for options, choice in zip(problem.options, schedule.chosen, strict=True)]
+        finish = [start + option.duration for start, option in zip(schedule.start, picked, strict=True)]
+        for number in range(len(certificate.blocks)):
+            cut = parts.boundary(number)[0]
+            now = 0 if cut is None else finish[cut]
+            behind = [v for members in parts.members[:number] for v in members]
+            behind += [v for group in parts.groups if group.released < number for v in group.operators]
+            left = problem.budget - dropped - sum(picked[v].crossbars for v in behind)
+            undone = sum(max(0, finish[v] - max(now, schedule.start[v])) for v in behind if picked[v].place == HOST)
+            option = -1 if cut is None else schedule.chosen[cut]
+            assert suffix.after(number, option).allow(left, best + 1 - now, best + 1 - now - undone)
+            forbidding += not nearer.after(number, option).allow(left, best - now, best - now - undone)
+        flushed += any(number < len(certificate.cuts) for number in parts.flushed)
+    assert forbidding > 500, "the trade-offs would be of no use"
+    assert flushed > 50

@@ -5,7 +5,6 @@ Labels that cannot end below the claimed bound are dropped on the way: the quest
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
@@ -14,7 +13,8 @@ from cimplan.cost.problem import HOST, Option
 from cimplan.plan.block_search import Effort
 from cimplan.plan.certificate import Point
 from cimplan.plan.certificate_ahead import host_ahead, time_ahead
-from cimplan.plan.certificate_parts import Group, Parts
+from cimplan.plan.certificate_parts import Group, Parts, host_time
+from cimplan.plan.certificate_staircase import Staircase
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -78,16 +78,14 @@ def labels_before(parts: Parts, stop: int, effort: Effort) -> dict[int, list[Lab
 
     first = Label(dropped, 0, 0)
     labels: dict[int, list[Label]] = {} if hopeless(0, -1, first) else {-1: [first]}
-    pending: list[Group] = []
     for number, table in enumerate(tables[:stop]):
         for group in parts.groups:
             if group.released == number:
-                pending.append(group)
                 labels = {
                     option: undominated(_release(parts, group, number, option, some, effort))
                     for option, some in labels.items()
                 }
-        flushed = bool(pending) and all(group.due <= number for group in pending)
+        flushed = number in parts.flushed
         end = parts.boundary(number)[1]
         extended: dict[int, list[Label]] = {}
         for from_option, to_option, points in table:
@@ -99,8 +97,6 @@ def labels_before(parts: Parts, stop: int, effort: Effort) -> dict[int, list[Lab
                     if not hopeless(number + 1, to_option, new):
                         fresh.append(new)
         labels = {option: undominated(some) for option, some in extended.items()}
-        if flushed:
-            pending = []
     return labels
 
 
@@ -127,7 +123,7 @@ def _plain_ways(parts: Parts, group: Group) -> list[tuple[int, int]]:
     ways = [(0, 0)]
     for v in group.operators:
         grown = sorted(
-            (crossbars + option.crossbars, work + _on_host(option))
+            (crossbars + option.crossbars, work + host_time(option))
             for crossbars, work in ways
             for option in parts.problem.options[v]
             if crossbars + option.crossbars <= parts.certificate.budget
@@ -162,11 +158,11 @@ def _delayed_ways(
                 lead[v] = max(lead[v], lead[u] + outside + moved)
         best = (0, 0, 0)
         for least in sorted({lead[v] for v in group.operators if option[v].place == HOST and lead[v] > 0}):
-            late = sum(_on_host(option[v]) for v in group.operators if lead[v] >= least)
+            late = sum(host_time(option[v]) for v in group.operators if lead[v] >= least)
             if least * late > best[0]:
                 best = (least * late, least, late)
         crossbars = sum(some.crossbars for some in chosen)
-        ways.add((crossbars, sum(map(_on_host, chosen)), best[1], best[2]))
+        ways.add((crossbars, sum(map(host_time, chosen)), best[1], best[2]))
     return sorted(ways)
 
 
@@ -184,7 +180,7 @@ def _filled(label: Label, point: Point) -> Label:
 def _flushed(label: Label, point: Point, end: Option | None) -> Label:
     """Extend a label by a block before whose end all pending work is done."""
     duration = 0 if end is None else end.duration
-    before_end = point.host_time - (0 if end is None else _on_host(end))
+    before_end = point.host_time - (0 if end is None else host_time(end))
     begin = label.time + point.lead
     start = max(label.time + point.time - duration, label.host_free + before_end)
     for ready, late in _late(label):
@@ -195,10 +191,6 @@ def _flushed(label: Label, point: Point, end: Option | None) -> Label:
 def _late(label: Label) -> list[tuple[int, int]]:
     """Return (ready, sum of the work of all pairs that are not ready earlier) for each pair."""
     return [(ready, sum(work for other, work in label.delayed if other >= ready)) for ready, _ in label.delayed]
-
-
-def _on_host(option: Option) -> int:
-    return option.duration if option.place == HOST else 0
 
 
 def undominated(labels: Iterable[Label]) -> list[Label]:
@@ -229,20 +221,7 @@ def _dominates(small: Label, large: Label) -> bool:
 def _undominated_plain(labels: list[Label]) -> list[Label]:
     """Return the undominated of sorted labels without delayed work, in one sweep.
 
-    Sorted by crossbars, a label only has to be compared with the (time, host_free) staircase of those before it.
+    Sorted by crossbars, a label only has to be compared with the staircase of those before it.
     """
-    kept: list[Label] = []
-    times: list[int] = []
-    frees: list[int] = []
-    for label in labels:
-        position = bisect_right(times, label.time)
-        if position and frees[position - 1] <= label.host_free:
-            continue
-        kept.append(label)
-        last = position
-        while last < len(times) and frees[last] >= label.host_free:
-            last += 1
-        first = position - 1 if position and times[position - 1] == label.time else position
-        times[first:last] = [label.time]
-        frees[first:last] = [label.host_free]
-    return kept
+    staircase = Staircase()
+    return [label for label in labels if staircase.take(label.time, label.host_free)]

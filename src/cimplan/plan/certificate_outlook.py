@@ -1,18 +1,19 @@
 """What still lies before a position of `certificate_search`: bounds that all positions of a situation share.
 
 Three things take their time: the way of each spine operator to the end of its block, and the blocks that follow
-(`certificate_suffix`); the way of each filler to the end; and the host's work that is left.
+(`certificate_suffix`); the way of each filler to the end; and the host's work that is left. Fillers that a later block
+releases cannot have started yet, and are counted with the blocks that follow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from cimplan.cost.problem import HOST, Option
-from cimplan.plan.certificate_parts import Parts
-from cimplan.plan.certificate_suffix import NOTHING, Steps, suffix
+from cimplan.cost.problem import Option
+from cimplan.plan.certificate_parts import Parts, host_time
+from cimplan.plan.certificate_suffix import NOTHING, Soonest, Suffix, TradeOffs
 
 Slot = tuple[int, str]
 """An operator and a place where it may yet run."""
@@ -40,6 +41,13 @@ Ways = list[tuple[int, int]]
 """(index into `Position.ready`, further ticks) of each way in which an operator may go on."""
 
 
+class End(NamedTuple):
+    """One option of the end of the current block: when it may start, and what is left from there."""
+
+    paths: list[Ways]
+    after: TradeOffs
+
+
 @dataclass(frozen=True, slots=True)
 class Ahead:
     """What every position of a situation still has before it.
@@ -47,21 +55,20 @@ class Ahead:
     Attributes
     ----------
     work : int
-        Ticks of host work without a choice.
-    choices : Steps
-        Ticks of host work that depends on choices, and on the blocks that follow.
-    spine : list of (list of ways, Steps)
-        For each option of the end of the current block: how soon each of its operators lets that end start, and the
-        ticks from there.
-    fillers : list of ways
+        Ticks of host work without a choice, of the current block but for its end, and of fillers released so far.
+    work_before_end : int
+        The part of it that is done before the end of the current block starts.
+    ends : list of End
+        For each option that the end of the current block still has.
+    fillers : list of Ways
         How soon the end may come after each filler that waits.
     refund : int
-        Crossbars already counted that `choices` and `spine` count again.
+        Crossbars already counted that `ends` count again.
     """
 
     work: int
-    choices: Steps
-    spine: list[tuple[list[Ways], Steps]]
+    work_before_end: int
+    ends: list[End]
     fillers: list[Ways]
     refund: int
 
@@ -79,23 +86,28 @@ class Players:
         The operators that come before each one, as bits.
     outputs : mapping of int to list of (int, int)
         Operators after each one, with transfers; a path through others that take no part has none.
-    pool_after : mapping of int to int
-        Ticks of host work that join the pool after an operator has settled; after -1: at once.
+    released : mapping of int to int
+        The block that releases the group of each filler, in the pool or not.
+    pool_after : mapping of int to mapping of int to int
+        Ticks of host work that join the pool after an operator has settled, per filler; after -1: at once.
     flushing : set of int
-        The cuts before which all work in the pool must be done.
+        The cuts before which all work in the pool must be done. They are comparable with all operators.
     """
 
     def __init__(self, parts: Parts, first: int, pooled: frozenset[int]) -> None:
         self.parts, self.first, self.pooled = parts, first, pooled
         self.options = parts.problem.options
         self.spine = {v: number for number in range(first, len(parts.members)) for v in parts.members[number]}
-        late = {v for group in parts.groups if group.released >= first for v in group.operators}
+        self.released = {v: group.released for group in parts.groups for v in group.operators}
+        late = {v for v, released in self.released.items() if released >= first}
         self.fillers = tuple(sorted(late - pooled))
         self.operators = tuple(sorted([*self.spine, *self.fillers]))
         self.everything = sum(1 << v for v in self.operators)
         self.needs = {v: parts.before(v) & self.everything for v in self.operators}
         self.outputs = self._dependencies()
-        self.pool_after, self.flushing = self._pool()
+        self.pool_after = self._pool()
+        cuts = parts.certificate.cuts
+        self.flushing = {cuts[number] for number in parts.flushed if first <= number < len(cuts)}
 
     def _dependencies(self) -> dict[int, list[tuple[int, int]]]:
         inputs: dict[int, list[tuple[int, int]]] = {v: [] for v in self.operators}
@@ -115,44 +127,29 @@ class Players:
                 outputs[u].append((v, transfer))
         return outputs
 
-    def _pool(self) -> tuple[dict[int, int], set[int]]:
-        parts = self.parts
-        after: dict[int, int] = {}
-        latest = [(-1, group.due) for group in parts.groups if group.released < self.first]
+    def _pool(self) -> dict[int, dict[int, int]]:
+        after: dict[int, dict[int, int]] = {}
         for v in self.pooled:
-            before = (parts.before(v) & self.everything).bit_length() - 1
-            after[before] = after.get(before, 0) + host_time(self.options[v][0])
-            latest.append((before, parts.due(v)))
-        flushing = {
-            cut
-            for number, cut in enumerate(parts.certificate.cuts)
-            if all(due <= number or u == cut or (u >= 0 and parts.precedes(cut, u)) for u, due in latest)
-        }
-        return after, flushing
+            release = self.parts.boundary(self.released[v])[0]
+            before = self.parts.before(v) & self.everything
+            if release is not None and self.everything >> release & 1:
+                # Not before the cut of its release, with which the outlook counts it.
+                before &= self.parts.after(release) | 1 << release
+            after.setdefault(before.bit_length() - 1, {})[v] = host_time(self.options[v][0])
+        return after
 
 
-@dataclass
 class Outlook:
     """Bounds on what is left of a game."""
 
-    players: Players
-    within: Mapping[int, list[list[int]]] = field(init=False)
-    whole: Mapping[int, list[int]] = field(init=False)
-    ends: Mapping[int, tuple[list[Steps], list[Steps]]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.options = self.players.options
-        self.spine_bits = sum(1 << v for v in self.players.spine)
-        after = suffix(self.players.parts, self.players.first)
-        self.ends = {number: after.ends(number, self._end(number)) for number in set(self.players.spine.values())}
+    def __init__(self, players: Players, soonest: Mapping[int, Soonest]) -> None:
+        self.players, self.options = players, players.options
+        self.suffix = Suffix(players.parts, players.first, soonest)
+        self.spine_bits = sum(1 << v for v in players.spine)
         self.within = self._tails_within()
         self.whole = self._tails()
         self._known: dict[Situation, Ahead] = {}
-        self._choices_of: dict[tuple[int | None, tuple[int, ...], tuple[int, ...]], Steps] = {}
-
-    def _end(self, number: int) -> Sequence[Option] | None:
-        end = self.players.parts.boundary(number)[1]
-        return None if end is None else self.options[end]
+        self._following_of: dict[tuple[int | None, int, tuple[int, ...]], TradeOffs] = {}
 
     def _tails_within(self) -> dict[int, list[list[int]]]:
         """Return, per spine operator, option of its block's end, and own option, least ticks until that end starts."""
@@ -211,29 +208,42 @@ class Outlook:
         return self._known[situation]
 
     def _look_ahead(self, situation: Situation) -> Ahead:
-        spine, settled = self.players.spine, situation.settled
+        players, spine, settled = self.players, self.players.spine, situation.settled
         queued = dict(situation.queue)
         index = {slot: position for position, slot in enumerate(situation.slots)}
         spine_left = self.spine_bits & ~settled
         # Operators of later blocks come later in topological order.
         number = spine[(spine_left & -spine_left).bit_length() - 1] if spine_left else None
-        here = () if number is None else self.players.parts.members[number]
-        end = None if number is None else self.players.parts.boundary(number)[1]
-        times = [] if number is None else self.ends[number][0]
-        end_options = [b for b in range(len(times)) if end not in queued or queued[end] == b]
+        here = () if number is None else players.parts.members[number]
+        end = None if number is None else players.parts.boundary(number)[1]
+        end_options: Iterable[int] = (-1,)
+        if end is not None:
+            end_options = [queued[end]] if end in queued else range(len(self.options[end]))
 
+        def released(v: int) -> bool:
+            return number is None or players.released[v] <= number
+
+        work = sum(
+            ticks
+            for u, pooled in players.pool_after.items()
+            if u >= 0 and not settled >> u & 1
+            for v, ticks in pooled.items()
+            if released(v)
+        )
+        before_end = 0
         flexible = []
-        work = sum(ticks for v, ticks in self.players.pool_after.items() if v >= 0 and not settled >> v & 1)
-        for v in (*self.players.fillers, *here):
+        for v in (*here, *filter(released, players.fillers)):
             if v == end or settled >> v & 1:
                 continue
             if v in queued:
-                work += self.options[v][queued[v]].duration
+                ticks = self.options[v][queued[v]].duration
             elif len(self.options[v]) == 1 and not self.options[v][0].crossbars:
-                work += host_time(self.options[v][0])
+                ticks = host_time(self.options[v][0])
             else:
                 flexible.append(v)
-        choices = self._choices(number, tuple(flexible), tuple(end_options))
+                continue
+            work += ticks
+            before_end += ticks if v in spine else 0
 
         waiting = sorted({v for v, _ in situation.slots})
 
@@ -247,40 +257,30 @@ class Outlook:
         ends = []
         for b in end_options:
             paths = [
-                ways(v, self.within[v][b], [b] if v == end else range(len(self.options[v])))
+                ways(v, self.within[v][max(b, 0)], [b] if v == end else range(len(self.options[v])))
                 for v in waiting
-                if spine.get(v) == number
+                if spine.get(v, -1) == number
             ]
-            ends.append((paths, times[b]))
+            ends.append(End(paths, self._following(number, b, tuple(flexible))))
         fillers = [ways(v, self.whole[v], range(len(self.options[v]))) for v in waiting if v not in spine]
         refund = self.options[end][queued[end]].crossbars if end is not None and end in queued else 0
-        return Ahead(work, choices, ends, fillers, refund)
+        return Ahead(work, before_end, ends, fillers, refund)
 
-    def _choices(self, number: int | None, flexible: tuple[int, ...], end_options: tuple[int, ...]) -> Steps:
-        """Return the least host work of operators with a choice, of the end of the block, and of all blocks after."""
-        known = next(
-            (at for at in range(len(flexible)) if (number, flexible[at:], end_options) in self._choices_of),
-            len(flexible),
-        )
-        if known < len(flexible):
-            steps = self._choices_of[number, flexible[known:], end_options]
-        elif number is None:
-            steps = NOTHING
+    def _following(self, number: int | None, end_option: int, flexible: tuple[int, ...]) -> TradeOffs:
+        """Return the trade-offs from the start of the end of a block, with operators before it that must choose."""
+        known = self._following_of
+        missing = 0
+        while missing < len(flexible) and (number, end_option, flexible[missing:]) not in known:
+            missing += 1
+        if missing < len(flexible) or (number, end_option, ()) in known:
+            after = known[number, end_option, flexible[missing:]]
         else:
-            steps = Steps.least(pair for b in end_options for pair in self.ends[number][1][b].steps)
-        for at in reversed(range(known)):
-            steps = Steps.least(
-                pair
-                for option in self.options[flexible[at]]
-                for pair in steps.after(option.crossbars, host_time(option))
-            )
-            self._choices_of[number, flexible[at:], end_options] = steps
-        return steps
-
-
-def host_time(option: Option) -> int:
-    """Return the ticks that an option takes the host."""
-    return option.duration if option.place == HOST else 0
+            after = NOTHING if number is None else self.suffix.from_end(number, end_option)
+            known[number, end_option, ()] = after
+        for at in reversed(range(missing)):
+            after = after.with_choice(self.options[flexible[at]])
+            known[number, end_option, flexible[at:]] = after
+        return after
 
 
 def occupies_host(option: Option) -> bool:

@@ -7,8 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from cimplan.cost.problem import HOST, Problem
+from cimplan.cost.problem import HOST, Option, Problem
 from cimplan.plan.certificate import Certificate, FillerGroup, Point
+
+
+def host_time(option: Option) -> int:
+    """Return the ticks that an option takes the host."""
+    return option.duration if option.place == HOST else 0
 
 
 class RefutedError(Exception):
@@ -43,6 +48,7 @@ class Parts:
         self._transfer = {(edge.source, edge.target): edge.transfer for edge in problem.dependencies}
         self.members = self._blocks()
         self.groups = [self._group(group) for group in certificate.fillers]
+        self.flushed = self._flushed()
 
     def _require_shape(self) -> None:
         problem, certificate = self.problem, self.certificate
@@ -85,6 +91,21 @@ class Parts:
         released = min(self._cuts_before(v) for v in group.operators)
         return Group(tuple(sorted(group.operators)), group.delayed, released, due)
 
+    def _flushed(self) -> frozenset[int]:
+        """Return the blocks before whose end all filler work that has been released must be done.
+
+        The end of such a block is comparable with every filler: it follows those released by then, and the others,
+        released by a later block, follow it.
+        """
+        found = set()
+        pending: list[Group] = []
+        for number in range(len(self.certificate.blocks)):
+            pending += [group for group in self.groups if group.released == number]
+            if pending and all(group.due <= number for group in pending):
+                found.add(number)
+                pending = []
+        return frozenset(found)
+
     def _cuts_before(self, v: int) -> int:
         """Return how many cuts precede an operator; they are the first ones, because each precedes the next."""
         return bisect_left(self.certificate.cuts, True, key=lambda cut: not self.precedes(cut, v))
@@ -100,6 +121,10 @@ class Parts:
     def before(self, v: int) -> int:
         """Return the operators from which a path leads to v, as bits."""
         return self._before[v]
+
+    def after(self, v: int) -> int:
+        """Return the operators to which a path leads from v, as bits."""
+        return self._after[v]
 
     def name(self, v: int) -> str:
         """Return an operator's name for a message."""
@@ -131,8 +156,8 @@ class Parts:
             for b, option in enumerate(self.problem.options[end]):
                 moved = start is not None and self.problem.options[start][a].place != option.place
                 time = option.duration + ((self.transfer(start, end) or 0) if moved else 0)
-                host_time = option.duration if option.place == HOST else 0
-                found.append((a, b, (Point(option.crossbars, time, host_time, time - host_time),)))
+                work = host_time(option)
+                found.append((a, b, (Point(option.crossbars, time, work, time - work),)))
         return found
 
 

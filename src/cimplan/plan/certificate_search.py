@@ -13,13 +13,22 @@ have run. So if no game ends before the bound, no schedule does.
 Other fillers, among them all that are released before block ``first``, stay a pool of host work that is done in
 pieces while the host waits: ``work_done`` is the earliest time at which a host that never pauses can have done the
 pool too, as `certificate` defines ``e``. The work of a filler joins the pool when the last operator before it that
-takes part has settled; it must be done before a cut starts if nothing in the pool may come after that cut.
-Dependencies on earlier blocks are left out, except on the last cut before. With ``first`` = 0, no pool and nothing
-dropped, nothing is left out, and a game that ends early refutes the bound.
+takes part has settled; it must be done before the end of a flushed block starts. All that is left then follows that
+end, so the host is free, and has done all work, when it has finished. Dependencies on earlier blocks are left out,
+except on the last cut before. With ``first`` = 0, no pool and nothing dropped, nothing is left out, and a game that
+ends early refutes the bound.
 
-Two things keep the search small. A position is dropped if the blocks that follow take too long (`certificate_suffix`),
-or the operators that follow, or the host work that is left. And of two positions with the same operators settled and
-queued, one that is nowhere later makes the other one needless.
+Three things keep the search small:
+
+- A position is dropped if the blocks that follow, with the work that is left, take too long (`certificate_suffix`),
+  or the operators that follow a filler.
+- Of two positions with the same operators settled and queued, one that is nowhere later makes the other one needless.
+- If u could run and finish before v starts, v need not run next. Let a game run v, then others, then u, and move u to
+  the front: nothing starts later for that. And ``work_done`` is no later once u has run in both games. It is the
+  latest, over the present ``work_done`` and the start of each host operator from now on, of that time plus all work
+  from there on: the sums from others lose u's work or stay, and what starts with u is no more than what started with
+  v, which was later and had u's work to come as well. Only in between is ``work_done`` later, and it counts only at
+  the end of a flushed block, which is never in between: it is comparable with u, and follows it, as u can run.
 """
 
 from __future__ import annotations
@@ -35,6 +44,7 @@ from cimplan.plan.block_search import Effort
 from cimplan.plan.certificate_fold import Label
 from cimplan.plan.certificate_outlook import Outlook, Players, Situation, Slot, occupies_host
 from cimplan.plan.certificate_parts import Parts
+from cimplan.plan.certificate_suffix import Soonest
 
 
 class Position(NamedTuple):
@@ -113,7 +123,6 @@ class _Game:
         self.budget = parts.certificate.budget
         self.claimed = parts.certificate.lower_bound
         self.players = Players(parts, first, pooled)
-        self.outlook = Outlook(self.players)
         self.always_occupy = {
             v
             for v in self.players.operators
@@ -122,6 +131,7 @@ class _Game:
 
     def play(self, labels: dict[int, list[Label]]) -> int | None:
         """Play all games; return the least end before the claimed bound."""
+        self.outlook = Outlook(self.players, {option: _soonest(some) for option, some in labels.items() if some})
         layers: list[dict[Situation, list[Position]]] = [{} for _ in range(len(self.players.operators) + 1)]
         for situation, position in self._begin(labels):
             layers[situation.settled.bit_count()].setdefault(situation, []).append(position)
@@ -138,7 +148,7 @@ class _Game:
         """Yield the positions in which the first move is due."""
         start = self.parts.boundary(self.first)[0]
         crossbars = sum(self.options[v][0].crossbars for v in self.players.pooled)
-        work = self.players.pool_after.get(-1, 0)
+        work = sum(self.players.pool_after.get(-1, {}).values())
         for cut_option, some in labels.items():
             place = "" if start is None else self.options[start][cut_option].place
             for label in some:
@@ -161,8 +171,7 @@ class _Game:
             starts[v, o] = max(start, position.work_done) if v in self.players.flushing else start
         soonest = min((start + self.options[v][o].duration for (v, o), start in starts.items()), default=0)
         for (v, o), start in starts.items():
-            # Without a pool, what could run and finish before this one starts may as well do so.
-            if start >= soonest and position.work_done <= position.host_free:
+            if start >= soonest:  # what could run and finish before this one starts may as well do so
                 continue
             option = self.options[v][o]
             finish = start + option.duration
@@ -170,7 +179,7 @@ class _Game:
                 position.crossbars,
                 finish,
                 max(start, position.work_done) + option.duration,
-                max(position.end, finish),
+                position.end,
                 0,
                 dict(ready),
                 situation.settled | 1 << v,
@@ -205,7 +214,8 @@ class _Game:
                 if v in self.players.flushing:
                     start = max(start, table.work_done)
                 finish = start + option.duration
-                then.end = max(table.end, finish)
+                if v in self.players.flushing:  # all that is left follows it
+                    then.host_free = then.work_done = finish
                 then.settled |= 1 << v
                 open_tables.append((then, others + self._announce(then, v, option, finish)))
 
@@ -213,7 +223,10 @@ class _Game:
         """Tell the operators after v when its result is at hand; return those that can choose now."""
         for place in {other.place for other in self.options[v]}:
             table.ready.pop((v, place), None)
-        table.work_done += self.players.pool_after.get(v, 0)
+        if v in self.players.pool_after:
+            table.work_done += sum(self.players.pool_after[v].values())
+        if not self.players.outputs[v]:
+            table.end = max(table.end, finish)
         able = []
         for w, transfer in self.players.outputs[v]:
             for place in {other.place for other in self.options[w]}:
@@ -234,24 +247,31 @@ class _Game:
             for slot in slots
         )
         situation = Situation(table.settled, tuple(sorted(table.queue)), slots)
-        end = max(table.end, table.work_done)
         ahead = self.outlook.ahead(situation)
-        left = self.budget - table.crossbars + ahead.refund
-        if (
-            end >= self.claimed
-            or table.work_done + ahead.work + ahead.choices.at(left) >= self.claimed
-            or any(min(ready[at] + ticks for at, ticks in ways) >= self.claimed for ways in ahead.fillers)
+        busy = table.work_done + ahead.work
+        end = max(table.end, busy)  # raised to what it will be, so that positions do not differ in vain
+        if end >= self.claimed or any(
+            min(ready[at] + ticks for at, ticks in ways) >= self.claimed for ways in ahead.fillers
         ):
             return None
-        for paths, then in ahead.spine:
-            # Where all of them wait for fillers that wait, only the bound of these counts.
-            start = max((min(ready[at] + ticks for at, ticks in ways) for ways in paths), default=0)
-            if start + then.at(left) < self.claimed:
-                break
-        else:
-            if ahead.spine:
-                return None
-        return situation, Position(table.crossbars, free, table.work_done, end, ready)
+        left = self.budget - table.crossbars + ahead.refund
+        soonest = free + ahead.work_before_end
+        for paths, after in ahead.ends:
+            start = soonest
+            for ways in paths:
+                start = max(start, min(ready[at] + ticks for at, ticks in ways))
+            if after.allow(left, self.claimed - start, self.claimed - busy):
+                return situation, Position(table.crossbars, free, table.work_done, end, ready)
+        return None
+
+
+def _soonest(labels: Iterable[Label]) -> Soonest:
+    """Return the least of each number of some labels."""
+    return Soonest(
+        min(label.crossbars for label in labels),
+        min(label.time for label in labels),
+        min(label.host_free for label in labels),
+    )
 
 
 def undominated(positions: Iterable[Position]) -> list[Position]:

@@ -1,144 +1,243 @@
-"""What the blocks after a cut take at least, for every number of crossbars left: the tables folded from the end.
+"""What the blocks after a cut take at least: the tables of a certificate folded from the end.
 
-`certificate_ahead` gives such bounds at a price per crossbar; here they are exact, as falling steps, because the
-search of `certificate_search` has to close a difference of a thousandth.
+A *trade-off* (crossbars, path, load) after a cut says of one way to go on, with these crossbars: if the cut finishes at
+t, and e is the earliest time at which a host that never pauses can have done all work of the blocks and the fillers
+released so far, then the schedule ends no earlier than max(t + path, e + load). So one choice is charged for its
+crossbars, its path and its host work together.
+
+That follows from the fold backwards. Let (c, T, H) be a point of a block whose end takes p, g of it on the host, and
+(c', path', load') a trade-off after that end. The block leaves t' = t + T and e' = e + H, and whatever follows the end
+follows t'; so the schedule ends no earlier than max(t' + max(path', load'), e' + load'). If the block is flushed, its
+end waits for all work so far: it finishes at the later of t + T and e + H - g + p, and max(path', load') comes after.
+Fillers are charged to the cut that releases them: they take crossbars and host work, but no path.
+
+The lead of blocks and of delayed work is left out, which makes the bound no higher. `certificate_ahead` bounds at a
+price per crossbar what this bounds choice by choice, because the search of `certificate_search` has to close a
+difference of a thousandth.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from typing import NamedTuple
 
-from cimplan.cost.problem import HOST, Option
+from cimplan.cost.problem import Option
 from cimplan.plan.certificate import Point
-from cimplan.plan.certificate_parts import Parts
+from cimplan.plan.certificate_parts import Parts, host_time
+from cimplan.plan.certificate_staircase import Staircase
 
-NEVER = 2**62
-"""Ticks of what cannot be done within the crossbars left."""
-
-_MOST_STEPS = 1024
+_MOST = 4096
+"""Trade-offs after one cut; where there are more, neighbours become one that is no larger than both."""
 
 
-@dataclass(frozen=True)
-class Steps:
-    """A falling function of the crossbars left: the last step that fits counts.
+class TradeOff(NamedTuple):
+    """What one way to go on takes.
 
     Attributes
     ----------
-    steps : tuple of (int, int)
-        (crossbars, ticks), crossbars rising and ticks falling, both strictly.
+    crossbars : int
+        Crossbars.
+    path : int
+        Ticks from the finish of the cut to the end.
+    load : int
+        Ticks to the end from when the host can have done all work before.
     """
 
-    steps: tuple[tuple[int, int], ...]
+    crossbars: int
+    path: int
+    load: int
+
+
+@dataclass(frozen=True, slots=True)
+class TradeOffs:
+    """Ways to go on of which no other one takes less: sorted."""
+
+    each: tuple[TradeOff, ...]
 
     @staticmethod
-    def least(pairs: Iterable[tuple[int, int]]) -> Steps:
-        """Return the least ticks of (crossbars, ticks) pairs; with very many steps, a function slightly below."""
-        kept: list[tuple[int, int]] = []
-        for crossbars, ticks in sorted(pairs):
-            if not kept or ticks < kept[-1][1]:
-                kept.append((crossbars, ticks))
-        while len(kept) > _MOST_STEPS:
-            # Two steps in one: the fewer crossbars and the fewer ticks of both.
-            kept = [(kept[i][0], kept[min(i + 1, len(kept) - 1)][1]) for i in range(0, len(kept), 2)]
-        return Steps(tuple(kept))
+    def least(some: Iterable[TradeOff], most: int = _MOST) -> TradeOffs:
+        """Return the trade-offs that no other one matches or beats in everything; if very many, fewer and smaller."""
+        kept = _undominated(some)
+        while len(kept) > most:
+            pairs = [kept[at : at + 2] for at in range(0, len(kept), 2)]
+            kept = _undominated(
+                TradeOff(pair[0].crossbars, min(one.path for one in pair), min(one.load for one in pair))
+                for pair in pairs
+            )
+        return TradeOffs(tuple(kept))
 
-    def at(self, crossbars_left: int) -> int:
-        """Return the least ticks within a number of crossbars."""
-        position = bisect_right(self._crossbars, crossbars_left)
-        return self.steps[position - 1][1] if position else NEVER
+    def with_choice(self, options: Sequence[Option]) -> TradeOffs:
+        """Return what is left if an operator must still choose, too."""
+        return TradeOffs.least(
+            TradeOff(crossbars + option.crossbars, path, load + host_time(option))
+            for option in options
+            for crossbars, path, load in self.each
+        )
 
-    def after(self, crossbars: int, ticks: int) -> Iterable[tuple[int, int]]:
-        """Yield the steps that remain when something else is done too."""
-        return ((crossbars + more, ticks + further) for more, further in self.steps)
-
-    def or_greater(self, other: Steps) -> Steps:
-        """Return the greater of two functions."""
-        corners = {crossbars for steps in (self, other) for crossbars, _ in steps.steps}
-        pairs = ((crossbars, max(self.at(crossbars), other.at(crossbars))) for crossbars in corners)
-        return Steps.least(pair for pair in pairs if pair[1] < NEVER)
-
-    @cached_property
-    def _crossbars(self) -> tuple[int, ...]:
-        return tuple(crossbars for crossbars, _ in self.steps)
+    def allow(self, crossbars_left: int, path_below: int, load_below: int) -> bool:
+        """Tell whether some way within the crossbars left takes less on the path and of the host."""
+        for crossbars, path, load in self.each:
+            if crossbars > crossbars_left:
+                return False
+            if path < path_below and load < load_below:
+                return True
+        return False
 
 
-NOTHING = Steps(((0, 0),))
+NOTHING = TradeOffs((TradeOff(0, 0, 0),))
+NO_WAY = TradeOffs(())
 
 
-@dataclass(frozen=True)
+def _undominated(some: Iterable[TradeOff]) -> list[TradeOff]:
+    staircase = Staircase()
+    return [one for one in sorted(some) if staircase.take(one.path, one.load)]
+
+
+@dataclass(frozen=True, slots=True)
+class Soonest:
+    """The least that may be behind a cut: crossbars, its finish, and when the host can have done all work so far."""
+
+    crossbars: int
+    time: int
+    host_free: int
+
+    def or_sooner(self, other: Soonest | None) -> Soonest:
+        """Return the lesser of each number."""
+        if other is None:
+            return self
+        return Soonest(
+            min(self.crossbars, other.crossbars),
+            min(self.time, other.time),
+            min(self.host_free, other.host_free),
+        )
+
+
 class Suffix:
-    """Bounds on what follows each cut.
-
-    Attributes
-    ----------
-    time, load : tuple of mapping of int to Steps
-        Entry k holds, per option of the cut before block k, the ticks from its finish to the end of the spine, and
-        from the moment when the host has done all work of the spine until then, to the end. The last entry is the end.
-    deadline : int
-        Number of the first cut that follows all fillers, or the number of cuts.
-    """
-
-    time: tuple[Mapping[int, Steps], ...]
-    load: tuple[Mapping[int, Steps], ...]
-    deadline: int
-
-    def ends(self, number: int, end: Sequence[Option] | None) -> tuple[list[Steps], list[Steps]]:
-        """Return what is left from the start of the end of a block, for each of its options: time, and host load."""
-        if end is None:
-            return [NOTHING], [NOTHING]
-        times, loads = [], []
-        for b, option in enumerate(end):
-            time = self.time[number + 1].get(b, _NO_WAY)
-            load = self.load[number + 1].get(b, _NO_WAY)
-            idle = option.place == HOST or number == self.deadline
-            if number == self.deadline:
-                load = load.or_greater(time)
-            times.append(Steps.least(time.after(option.crossbars, option.duration)))
-            loads.append(Steps.least(load.after(option.crossbars, option.duration if idle else 0)))
-        return times, loads
-
-
-_NO_WAY = Steps(())
-
-
-def suffix(parts: Parts, first: int) -> Suffix:
-    """Fold the tables from the end back to a block.
+    """The trade-offs after each cut from some block on.
 
     Parameters
     ----------
     parts : Parts
         The certificate; its tables have been verified.
     first : int
-        Number of the block.
+        The block from which on they are wanted.
+    soonest : mapping of int to Soonest
+        Per option of the cut before it, the least that may be behind it. Ways to go on that cannot end before the
+        claimed bound even then are left out.
     """
-    count = len(parts.certificate.blocks)
-    deadline = max((group.due for group in parts.groups), default=count - 1)
-    time: list[Mapping[int, Steps]] = [{-1: NOTHING}]
-    load: list[Mapping[int, Steps]] = [{-1: NOTHING}]
-    for number in reversed(range(count)):
-        end = parts.boundary(number)[1]
-        options = None if end is None else parts.problem.options[end]
-        times: dict[int, list[tuple[int, int]]] = {}
-        loads: dict[int, list[tuple[int, int]]] = {}
-        for a, b, points in parts.points(number) if number >= first else ():
-            then_time, then_load = time[-1].get(b, _NO_WAY), load[-1].get(b, _NO_WAY)
-            if number == deadline:
-                then_load = then_load.or_greater(then_time)
-            option = None if options is None else options[b]
+
+    def __init__(self, parts: Parts, first: int, soonest: Mapping[int, Soonest]) -> None:
+        self.parts = parts
+        count = len(parts.members)
+        self._tables = {number: parts.points(number) for number in range(first, count)}
+        self._released: dict[int, list[Sequence[Option]]] = {number: [] for number in range(count)}
+        for group in parts.groups:
+            self._released[group.released] += [parts.problem.options[v] for v in group.operators]
+        behind = [soonest]
+        for number in range(first, count):
+            behind.append(self._behind(number, behind[-1]))
+        self._after: dict[int, dict[int, TradeOffs]] = {count: {-1: NOTHING}}
+        for number in reversed(range(first, count)):
+            self._after[number] = self._before(number, behind[number - first])
+
+    def after(self, number: int, option: int) -> TradeOffs:
+        """Return the trade-offs after the cut before a block, with an option of that cut."""
+        return self._after[number].get(option, NO_WAY)
+
+    def from_end(self, number: int, option: int) -> TradeOffs:
+        """Return the trade-offs from the *start* of a block's end, with an option, when all else is done there."""
+        end = self._end(number, option)
+        if end is None:
+            return self.after(number + 1, option)
+        alone = Point(end.crossbars, end.duration, host_time(end), 0)
+        way = _Way.through(alone, end, number in self.parts.flushed)
+        return TradeOffs.least(way.then(after) for after in self.after(number + 1, option).each)
+
+    def _end(self, number: int, option: int) -> Option | None:
+        end = self.parts.boundary(number)[1]
+        return None if end is None else self.parts.problem.options[end][option]
+
+    def _behind(self, number: int, soonest: Mapping[int, Soonest]) -> dict[int, Soonest]:
+        """Return the least that may be behind the end of a block."""
+        crossbars, work = self._least_released(number)
+        found: dict[int, Soonest] = {}
+        for a, b, points in self._tables[number]:
+            if a not in soonest:
+                continue
+            before, end = soonest[a], self._end(number, b)
             for point in points:
-                host_time = _until_idle(point, option) if number == deadline else point.host_time
-                times.setdefault(a, []).extend(then_time.after(point.crossbars, point.time))
-                loads.setdefault(a, []).extend(then_load.after(point.crossbars, host_time))
-        time.append({a: Steps.least(pairs) for a, pairs in times.items()})
-        load.append({a: Steps.least(pairs) for a, pairs in loads.items()})
-    return Suffix(tuple(reversed(time)), tuple(reversed(load)), deadline)
+                way = _Way.through(point, end, number in self.parts.flushed)
+                time = before.time + way.path
+                free = max(time, before.host_free + work + way.load)
+                new = Soonest(before.crossbars + crossbars + way.crossbars, free if way.flushed else time, free)
+                found[b] = new.or_sooner(found.get(b))
+        return found
+
+    def _before(self, number: int, soonest: Mapping[int, Soonest]) -> dict[int, TradeOffs]:
+        """Return the trade-offs after the cut before a block."""
+        claimed, budget = self.parts.certificate.lower_bound, self.parts.certificate.budget
+        crossbars, work = self._least_released(number)
+        found: dict[int, list[TradeOff]] = {}
+        for a, b, points in self._tables[number]:
+            if a not in soonest:
+                continue
+            behind, end, then = soonest[a], self._end(number, b), self.after(number + 1, b)
+            most = budget - behind.crossbars - crossbars
+            path_below, load_below = claimed - behind.time, claimed - behind.host_free - work
+            for point in points:
+                way = _Way.through(point, end, number in self.parts.flushed)
+                for after in then.each:
+                    new = way.then(after)
+                    if new.crossbars <= most and new.path < path_below and new.load < load_below:
+                        found.setdefault(a, []).append(new)
+        return {a: self._with_released(number, TradeOffs.least(some)) for a, some in found.items()}
+
+    def _least_released(self, number: int) -> tuple[int, int]:
+        """Return the fewest crossbars and the least host work of the fillers that are released after a cut."""
+        released = self._released[number]
+        crossbars = sum(min(option.crossbars for option in options) for options in released)
+        return crossbars, sum(min(map(host_time, options)) for options in released)
+
+    def _with_released(self, number: int, trade_offs: TradeOffs) -> TradeOffs:
+        for options in self._released[number]:
+            trade_offs = trade_offs.with_choice(options)
+        return trade_offs
 
 
-def _until_idle(point: Point, end: Option | None) -> int:
-    """Return the host's time for a block whose end starts when all that came before is done, till that end's finish."""
-    if end is None or end.place == HOST:
-        return point.host_time
-    return point.host_time + end.duration
+class _Way(NamedTuple):
+    """What a block takes before what follows its end, for one of its points.
+
+    Attributes
+    ----------
+    crossbars : int
+        Crossbars.
+    path : int
+        Ticks from the finish of the cut before to that of the end.
+    load : int
+        Ticks of the host; if the block is flushed, from when all work before is done to the finish of the end.
+    flushed : bool
+        Whether the end waits for the host.
+    """
+
+    crossbars: int
+    path: int
+    load: int
+    flushed: bool
+
+    @staticmethod
+    def through(point: Point, end: Option | None, flushed: bool) -> _Way:
+        """Return what a point takes."""
+        load = point.host_time
+        if flushed and end is not None:
+            load += end.duration - host_time(end)
+        return _Way(point.crossbars, point.time, load, flushed)
+
+    def then(self, after: TradeOff) -> TradeOff:
+        """Return what it takes together with what follows."""
+        longer = max(after.path, after.load)
+        return TradeOff(
+            self.crossbars + after.crossbars,
+            self.path + longer,
+            self.load + (longer if self.flushed else after.load),
+        )
