@@ -4,12 +4,14 @@ import itertools
 import random
 from dataclasses import replace
 from operator import le
+from typing import Any
 
 import pytest
 from naive_certificate import naive_certificate
 from oracle import brute_force, optimum, random_problem
 
 from cimplan.cost.problem import CIM, HOST, Dependency, Option, Problem
+from cimplan.plan import certificate_check
 from cimplan.plan.block_search import Effort, OutOfEffortError
 from cimplan.plan.certificate import Block, Certificate, FillerGroup
 from cimplan.plan.certificate_check import verify_certificate
@@ -139,6 +141,46 @@ def test_too_few_nodes_prove_nothing() -> None:
     parts = Parts(problem, certificate)
     with pytest.raises(OutOfEffortError):
         ends_early(parts, 1, set(), labels_before(parts, 1, Effort(100)), Effort(3))
+
+
+def test_a_claim_far_too_high_is_refuted_long_before_all_games_are_played() -> None:
+    pairs, loose = 20, 20
+    cim = (Option(CIM, 9, 1),)
+    options = [*([host(1), cim] * pairs), *(host(30 + v) for v in range(loose))]
+    names = tuple(f"op{v}" for v in range(len(options)))
+    edges = tuple(Dependency(v, v + 1, 0) for v in range(2 * pairs - 1))
+    problem = Problem(names, tuple(options), edges, pairs)
+    group = FillerGroup(tuple(range(2 * pairs, len(options))), False)
+    cuts = tuple(range(2 * pairs))
+    certificate = Certificate(2000, pairs, cuts, (Block("chain"),) * (2 * pairs + 1), (group,), (), exhausted=True)
+    report = verify_certificate(problem, certificate)
+    assert report.verdict == "refuted"
+    assert report.nodes < 10_000
+    pooled = set(group.operators[1:])
+    parts = Parts(problem, certificate)
+    effort = Effort(5_000)
+    end = ends_early(parts, 0, pooled, labels_before(parts, 0, effort), effort)
+    assert end is not None
+    assert end < 2000
+
+
+def test_what_the_certificate_names_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, certificate = head()
+    tried = []
+
+    def record(parts: Parts, first: int, pooled: set[int], *rest: Any) -> int | None:
+        tried.append((first, pooled))
+        return ends_early(parts, first, pooled, *rest)
+
+    monkeypatch.setattr(certificate_check, "ends_early", record)
+    assert verify_certificate(problem, replace(certificate, lower_bound=18, searched=(2,))).verified
+    assert tried == [(1, {5})]
+    tried.clear()
+    assert verify_certificate(problem, replace(certificate, lower_bound=18)).verified
+    assert tried == [(1, {2, 5}), (1, set())]
+    tried.clear()
+    assert verify_certificate(problem, replace(certificate, lower_bound=19, searched=(5,))).verdict == "refuted"
+    assert tried == [(1, {2}), (1, set()), (0, {2}), (0, set())]
 
 
 def test_a_long_chain_beside_the_host_needs_no_recursion() -> None:

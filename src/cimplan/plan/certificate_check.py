@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal
 
@@ -156,8 +157,8 @@ def _search(parts: Parts, effort: Effort, value: int, notes: list[str]) -> tuple
 def _attempts(parts: Parts) -> Iterator[tuple[int, set[int]]]:
     """Yield blocks to search from and fillers to leave pooled: ever fewer, at last none.
 
-    The search begins as late as leaves most fillers to come, in the end at the first block. The certificate names
-    fillers that had to be run one by one.
+    The search begins as late as leaves most fillers to come, in the end at the first block. From each block on, the
+    cheapest comes first: with what the certificate names, as that should do; and if that does not, with a few more.
     """
     count = sum(len(group.operators) for group in parts.groups)
     late = {
@@ -167,21 +168,26 @@ def _attempts(parts: Parts) -> Iterator[tuple[int, set[int]]]:
     }
     for first in sorted(late | {0}, reverse=True):
         fillers = {v for group in parts.groups if group.released >= first for v in group.operators}
-        pooled = fillers - _one_by_one(parts, fillers)
-        if pooled and first:
-            yield first, pooled
-        yield first, set()
+        named = _named(parts, fillers)
+        tried = [fillers - _with_next(parts, fillers, named), set[int]()]
+        if not named.isdisjoint(parts.certificate.searched):
+            tried.insert(0, fillers - named)
+        for at, pooled in enumerate(tried):
+            if pooled not in tried[:at]:
+                yield first, pooled
 
 
-def _one_by_one(parts: Parts, fillers: set[int]) -> set[int]:
-    """Return the fillers that the certificate names or that have a choice, those before them, and the next ones."""
+def _named(parts: Parts, fillers: AbstractSet[int]) -> set[int]:
+    """Return the fillers that the certificate names, and those that cannot be pooled."""
     options = parts.problem.options
-    named = {
-        v for v in fillers if v in parts.certificate.searched or len(options[v]) > 1 or options[v][0].place != HOST
-    }
-    named |= {u for u in fillers for v in named if parts.precedes(u, v)}
-    after = {edge.target for edge in parts.problem.dependencies if edge.source in named and edge.target in fillers}
-    return named | after
+    return {v for v in fillers if v in parts.certificate.searched or len(options[v]) > 1 or options[v][0].place != HOST}
+
+
+def _with_next(parts: Parts, fillers: AbstractSet[int], named: AbstractSet[int]) -> set[int]:
+    """Return fillers with all that precede them, and the next ones."""
+    before = {u for u in fillers for v in named if parts.precedes(u, v)} | named
+    after = {edge.target for edge in parts.problem.dependencies if edge.source in before and edge.target in fillers}
+    return before | after
 
 
 def _require_block(parts: Parts, number: int, effort: Effort) -> None:

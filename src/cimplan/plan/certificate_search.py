@@ -37,14 +37,17 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from operator import le
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from cimplan.cost.problem import HOST, Option
 from cimplan.plan.block_search import Effort
 from cimplan.plan.certificate_fold import Label
-from cimplan.plan.certificate_outlook import Outlook, Players, Situation, Slot, occupies_host
+from cimplan.plan.certificate_outlook import Ahead, Outlook, Players, Situation, Slot, occupies_host
 from cimplan.plan.certificate_parts import Parts
-from cimplan.plan.certificate_suffix import Soonest
+from cimplan.plan.certificate_suffix import Soonest, TradeOffs
+
+_PATIENCE = 1_000
+"""Positions after which a search tries to play one game to its end; the next time after twice as many."""
 
 
 class Position(NamedTuple):
@@ -69,6 +72,10 @@ class Position(NamedTuple):
     work_done: int
     end: int
     ready: tuple[int, ...]
+
+
+Layer: TypeAlias = dict[Situation, list[Position]]
+"""Positions in which equally many operators have settled."""
 
 
 @dataclass(slots=True)
@@ -106,7 +113,7 @@ def ends_early(
     Returns
     -------
     int or None
-        The end of the best game that ends before the bound; None if there is none, so that the bound is proven.
+        The end of a game that ends before the bound; None if there is none, so that the bound is proven.
 
     Raises
     ------
@@ -130,19 +137,40 @@ class _Game:
         }
 
     def play(self, labels: dict[int, list[Label]]) -> int | None:
-        """Play all games; return the least end before the claimed bound."""
+        """Play all games until one ends before the claimed bound; return its end, or None if there is none."""
         self.outlook = Outlook(self.players, {option: _soonest(some) for option, some in labels.items() if some})
-        layers: list[dict[Situation, list[Position]]] = [{} for _ in range(len(self.players.operators) + 1)]
+        layers: list[Layer] = [{} for _ in range(len(self.players.operators) + 1)]
         for situation, position in self._begin(labels):
             layers[situation.settled.bit_count()].setdefault(situation, []).append(position)
-        for layer in layers:
+        patience, pause = _PATIENCE, self.effort.nodes - _PATIENCE
+        for layer in layers[:-1]:
+            if self.effort.nodes < pause:
+                end = self._dive(layer)
+                if end is not None:
+                    return end
+                patience *= 2
+                pause = self.effort.nodes - patience
             for situation, positions in layer.items():
-                if situation.settled == self.players.everything:
-                    continue
                 for position in undominated(positions):
                     for then, new in self._moves(situation, position):
                         layers[then.settled.bit_count()].setdefault(then, []).append(new)
         return min((position.end for some in layers[-1].values() for position in some), default=None)
+
+    def _dive(self, layer: Layer) -> int | None:
+        """Play one game from the most promising position on; return its end if that is before the claimed bound.
+
+        Where the pool hides too much, that is soon known, and need not wait for all games to be played.
+        """
+        moves: Iterable[tuple[Situation, Position]]
+        moves = [(situation, position) for situation, positions in layer.items() for position in positions]
+        while True:
+            best = min(((self._bound(*then), then) for then in moves), default=None)
+            if best is None:
+                return None
+            situation, position = best[1]
+            if situation.settled == self.players.everything:
+                return position.end
+            moves = self._moves(situation, position)
 
     def _begin(self, labels: dict[int, list[Label]]) -> Iterator[tuple[Situation, Position]]:
         """Yield the positions in which the first move is due."""
@@ -254,15 +282,29 @@ class _Game:
             min(ready[at] + ticks for at, ticks in ways) >= self.claimed for ways in ahead.fillers
         ):
             return None
+        position = Position(table.crossbars, free, table.work_done, end, ready)
         left = self.budget - table.crossbars + ahead.refund
-        soonest = free + ahead.work_before_end
-        for paths, after in ahead.ends:
-            start = soonest
-            for ways in paths:
-                start = max(start, min(ready[at] + ticks for at, ticks in ways))
+        for start, after in _starts(ahead, position):
             if after.allow(left, self.claimed - start, self.claimed - busy):
-                return situation, Position(table.crossbars, free, table.work_done, end, ready)
+                return situation, position
         return None
+
+    def _bound(self, situation: Situation, position: Position) -> int:
+        """Return the least end that may come of a position."""
+        ahead = self.outlook.ahead(situation)
+        left = self.budget - position.crossbars + ahead.refund
+        busy = position.work_done + ahead.work
+        return max(position.end, min(after.end(left, start, busy) for start, after in _starts(ahead, position)))
+
+
+def _starts(ahead: Ahead, position: Position) -> Iterator[tuple[int, TradeOffs]]:
+    """Yield, for each option of the end of the current block, when it may start, and what is left from there."""
+    soonest = position.host_free + ahead.work_before_end
+    for paths, after in ahead.ends:
+        start = soonest
+        for ways in paths:
+            start = max(start, min(position.ready[at] + ticks for at, ticks in ways))
+        yield start, after
 
 
 def _soonest(labels: Iterable[Label]) -> Soonest:

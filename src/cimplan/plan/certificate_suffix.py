@@ -84,6 +84,16 @@ class TradeOffs:
                 return True
         return False
 
+    def end(self, crossbars_left: int, time: int, host_free: int) -> int:
+        """Return the least end within the crossbars left, from `TradeOff`'s two moments on."""
+        return min(
+            (max(time + path, host_free + load) for crossbars, path, load in self.each if crossbars <= crossbars_left),
+            default=NEVER,
+        )
+
+
+NEVER = 2**62
+"""The end of what cannot be done within the crossbars left."""
 
 NOTHING = TradeOffs((TradeOff(0, 0, 0),))
 NO_WAY = TradeOffs(())
