@@ -27,7 +27,7 @@ from cimplan.plan.schedule import CurvePoint, Schedule, Solution
 LARGEST_CURVE = 4096
 """Crossbars up to which all budgets are looked at together."""
 
-_LABEL_LIMIT = 10 * LABEL_LIMIT
+_LABEL_LIMIT = LABEL_LIMIT
 """Labels that a search for all budgets may take."""
 
 _PARTS = (PARTS // 16, PARTS // 4, PARTS)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import log
 
 from cimplan.cost.problem import Problem
 from cimplan.partition import bounds, cpsat
@@ -47,8 +48,17 @@ _PATIENCE_S = 10.0
 _SCRIPTS = 3
 """Results of a search of which the fillers that were pooled are put in order."""
 
-_PARTS = (1 / 64, 1 / 16, 1 / 4, 5 / 8, 1)
-"""Parts of the gap between bound and best schedule that are searched, one after the other."""
+_FIRST = 64
+"""Part of the gap between bound and best schedule that a search is asked for first."""
+
+_TIMES = 3
+"""How many times as many labels the next question may take."""
+
+_FEW = 1_000
+"""Labels that cost so little that it does not matter how they grow."""
+
+_WORTH_SCOUTS = 500
+"""Scouts are sent if the gap is more than one in so many of the best makespan."""
 
 _REALISED = 40
 """Ways through the blocks that are turned into schedules, best bound first."""
@@ -238,7 +248,7 @@ def _close(attempt: _Attempt, tables: Tables, rest: Remaining, effort: int) -> N
         goal = OneBudget(budget, attempt.makespan, attempt.deadline)
         labels, count = fold_until(tables, level.first, rest, goal)
         attempt.count("labels", count)
-        search = Search(tables, level, goal, labels, limit=effort * SEARCH_LABELS)
+        search = Search(tables, level, goal, labels, limit=SEARCH_LABELS)
         try:
             found = _ask(attempt, search, tables, level)
             for ordered, some in ((True, found[:_SCRIPTS]), (False, found[:1])):
@@ -254,18 +264,41 @@ def _close(attempt: _Attempt, tables: Tables, rest: Remaining, effort: int) -> N
 
 
 def _ask(attempt: _Attempt, search: Search, tables: Tables, level: Level) -> list[Completion]:
-    """Ask a search for more and more, until it finds something."""
-    bound, budget = attempt.bound, attempt.problem.budget
-    for part in _PARTS:
-        below = min(attempt.makespan, bound + 1 + int(part * (attempt.makespan - bound)))
+    """Ask a search for more and more, until it finds something; before asking for much, send scouts.
+
+    How much there is to look at grows about exponentially with what is asked. The next question is chosen so that it
+    may take some times as many labels as all before.
+    """
+    known: list[Completion] = []
+    begin, most = attempt.bound, attempt.makespan
+    before, further = search.count, (most - begin) / _FIRST
+    room = further
+    while True:
+        below = min(most, begin + 1 + int(room))
         found = search.run(below)
-        for completion in found[:1]:
-            attempt.offer(realise(tables, *searched(tables, completion)), "search")
+        _offer_first(attempt, tables, found)
+        most = min(most, attempt.makespan)
+        if not found and below >= most:
+            found, below = known, most
         proven = found[0].makespan if found else below
-        attempt.raise_bound(proven, certify(tables, proven, budget, searched=level.exact), "search")
-        if found or attempt.closed:
+        certificate = certify(tables, proven, attempt.problem.budget, searched=level.exact)
+        attempt.raise_bound(proven, certificate, "search")
+        if found or attempt.closed or below >= most:
             return found
-    return []
+        if room > further and not known and (most - begin) * _WORTH_SCOUTS > most:
+            known = search.scout(most)
+            _offer_first(attempt, tables, known)
+            most = min([attempt.makespan, *(completion.makespan for completion in known)])
+        growth = log(max(search.count, _FEW) / max(before, _FEW))
+        before = search.count
+        further = min(3 * room, max(room / 4, further * log(_TIMES) / growth if growth else 3 * room))
+        room += further
+
+
+def _offer_first(attempt: _Attempt, tables: Tables, found: list[Completion]) -> None:
+    for completion in found[:1]:
+        schedule = realise(tables, *searched(tables, completion), enough=completion.makespan)
+        attempt.offer(schedule, "search")
 
 
 def _refine(

@@ -17,6 +17,7 @@ Without a pool (`players`), and from the first block on, the search is exact; ot
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
@@ -34,7 +35,7 @@ from cimplan.partition.structure import as_set
 from cimplan.partition.suffix import Suffix
 from cimplan.partition.tables import Integers, Tables
 
-LABEL_LIMIT = 400_000
+LABEL_LIMIT = 1_000_000
 """Labels after which the search gives up."""
 
 RANK, ORIGIN, ROW = -3, -2, -1
@@ -45,6 +46,9 @@ _DIVES = 2
 
 _PATIENCE = 1_000
 """Labels after which a search dives again."""
+
+_SCOUTS = ((3, 16), (20, 8))
+"""States of each layer, and labels of each, that scouts follow; the second if the first find nothing."""
 
 _REFINING = 40_000
 """Labels that putting pooled fillers in order may take."""
@@ -249,6 +253,16 @@ class Search:
                     pause = self.count + patience
         return self._found(asked)
 
+    def scout(self, below: int) -> list[Completion]:
+        """Look for something of a rank below some number without looking everywhere; return it as `run` does."""
+        for states, labels in _SCOUTS:
+            self._descend(below, states, labels)
+            found = self._found(below)
+            if found:
+                self.goal.improve((completion.makespan, completion.crossbars) for completion in found)
+                return found
+        return []
+
     def _dive(self, below: int, rounds: int) -> int:
         """Follow only the most promising labels at each depth, again and again as long as that finds something.
 
@@ -256,13 +270,7 @@ class Search:
         been followed need not be followed again. Returns the rank below which there may be more to find.
         """
         while rounds:
-            for layer in self.layers[:-1]:
-                best, state = None, None
-                for at, node in layer.items():
-                    if node.rank(self.outlook, self.goal) < (below if best is None else best.least):
-                        best, state = node, at
-                if best is not None and state is not None:
-                    self._follow(state, best, best.take(below, self.goal.divers))
+            self._descend(below, 1, self.goal.divers)
             if self.goal.improve((found.makespan, found.crossbars) for found in self._found(below)):
                 below = min(below, self.goal.most)
                 if self.goal.ranks_change:
@@ -270,6 +278,18 @@ class Search:
             else:
                 rounds -= 1
         return below
+
+    def _descend(self, below: int, states: int, labels: int) -> None:
+        """Follow the most promising labels of the most promising states of each layer."""
+        for layer in self.layers[:-1]:
+            ranked = [
+                (rank, number, state)
+                for number, (state, node) in enumerate(layer.items())
+                if (rank := node.rank(self.outlook, self.goal)) < below
+            ]
+            for _, _, state in heapq.nsmallest(states, ranked):
+                node = layer[state]
+                self._follow(state, node, node.take(below, labels))
 
     def _forget_ranks(self) -> None:
         """Rank again what has not been followed, because the goal has changed."""
