@@ -39,6 +39,8 @@ def sound(problem: Problem, solution: Solution) -> str:
     if (solution.status == "optimal") != (solution.lower_bound == makespan) or solution.lower_bound > makespan:
         return f"status {solution.status}, bound {solution.lower_bound}, makespan {makespan}"
     if solution.certificate is not None:
+        if solution.certificate.lower_bound > makespan:
+            return f"certificate of {solution.certificate.lower_bound}, makespan {makespan}"
         report = verify_certificate(problem, solution.certificate)
         if report.verdict == "refuted":
             return f"certificate: {report.notes[0]}"

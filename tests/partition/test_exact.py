@@ -39,6 +39,7 @@ def proven(problem: Problem, solution: Solution) -> int:
     assert solution.status == "optimal"
     assert solution.schedule.makespan(problem) == solution.lower_bound
     if solution.certificate is not None:
+        assert solution.certificate.lower_bound <= solution.lower_bound
         assert verify_certificate(problem, solution.certificate).verdict != "refuted"
     return solution.lower_bound
 

@@ -46,6 +46,7 @@ def test_agrees_with_brute_force_where_many_operators_are_fillers(
         assert solution.schedule is not None
         assert solution.schedule.makespan(problem) == solution.lower_bound == best
         if solution.certificate is not None:
+            assert solution.certificate.lower_bound <= best
             assert verify_certificate(problem, solution.certificate).verdict != "refuted"
         for point in solution.curve:
             assert point.makespan == point.lower_bound == optimum(problem.with_budget(point.crossbars))

@@ -280,7 +280,7 @@ def _ask(attempt: _Attempt, search: Search, tables: Tables, level: Level) -> lis
         most = min(most, attempt.makespan)
         if not found and below >= most:
             found, below = known, most
-        proven = found[0].makespan if found else below
+        proven = min([below, *(completion.makespan for completion in found[:1])])
         certificate = certify(tables, proven, attempt.problem.budget, searched=level.exact)
         attempt.raise_bound(proven, certificate, "search")
         if found or attempt.closed or below >= most:
