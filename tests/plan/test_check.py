@@ -14,6 +14,7 @@ from oracle import brute_force, faults, problems, random_problem
 
 from cimplan.cost.problem import CIM, HOST, Dependency, Option, Problem
 from cimplan.errors import InternalError
+from cimplan.plan.certificate import Certificate
 from cimplan.plan.check import check, check_solution, require
 from cimplan.plan.schedule import CurvePoint, Schedule, Solution
 
@@ -228,3 +229,11 @@ def test_the_checker_loads_no_solver() -> None:
         "sys.exit(', '.join(bad) or 0)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_certificate_above_the_makespan_is_refused() -> None:
+    problem = problem_of_three()
+    for bound in (23, 24, 25):
+        solution = Solution("exact", "optimal", GOOD, lower_bound=24, certificate=Certificate(bound, budget=5))
+        report = check_solution(problem, solution)
+        assert [violation.kind for violation in report.violations] == (["bound"] if bound > 24 else [])

@@ -8,7 +8,7 @@ every plan that leaves the tool has passed it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -152,14 +152,19 @@ def check(
 
 
 def check_solution(problem: Problem, solution: Solution) -> CheckReport:
-    """Check the answer of a method with all its claims, except the certificate (see `certificate_check`)."""
-    return check(
+    """Check the answer of a method with all its claims; of the certificate (see `certificate_check`) only its bound."""
+    report = check(
         problem,
         solution.schedule,
         status=solution.status,
         lower_bound=solution.lower_bound,
         curve=solution.curve,
     )
+    certificate = solution.certificate
+    if certificate is None or report.makespan is None or certificate.lower_bound <= report.makespan:
+        return report
+    wrong = f"the certificate proves {certificate.lower_bound}, above the makespan {report.makespan}"
+    return replace(report, violations=(*report.violations, Violation("bound", (), wrong)))
 
 
 def require(problem: Problem, solution: Solution) -> CheckReport:
