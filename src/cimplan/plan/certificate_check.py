@@ -24,9 +24,10 @@ from cimplan.plan.certificate_parts import Parts, RefutedError
 from cimplan.plan.certificate_search import ends_early
 
 DEFAULT_NODES = 200_000
+"""Nodes of a search through blocks; each takes several times as long as one of the other search."""
 
-DEFAULT_SEARCH_NODES = 40_000
-"""Seconds, if they are all needed."""
+DEFAULT_SEARCH_NODES = 1_000_000
+"""Some fifteen seconds, if they are all needed; networks of a few hundred operators need twenty thousand."""
 
 Verdict = Literal["verified", "incomplete", "refuted"]
 

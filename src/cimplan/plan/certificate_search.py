@@ -154,6 +154,7 @@ class _Game:
                 for position in undominated(positions):
                     for then, new in self._moves(situation, position):
                         layers[then.settled.bit_count()].setdefault(then, []).append(new)
+            layer.clear()
         return min((position.end for some in layers[-1].values() for position in some), default=None)
 
     def _dive(self, layer: Layer) -> int | None:
@@ -162,7 +163,7 @@ class _Game:
         Where the pool hides too much, that is soon known, and need not wait for all games to be played.
         """
         moves: Iterable[tuple[Situation, Position]]
-        moves = [(situation, position) for situation, positions in layer.items() for position in positions]
+        moves = [(situation, min(positions, key=_end)) for situation, positions in layer.items()]
         while True:
             best = min(((self._bound(*then), then) for then in moves), default=None)
             if best is None:
@@ -295,6 +296,10 @@ class _Game:
         left = self.budget - position.crossbars + ahead.refund
         busy = position.work_done + ahead.work
         return max(position.end, min(after.end(left, start, busy) for start, after in _starts(ahead, position)))
+
+
+def _end(position: Position) -> int:
+    return position.end
 
 
 def _starts(ahead: Ahead, position: Position) -> Iterator[tuple[int, TradeOffs]]:

@@ -18,6 +18,7 @@ difference of a thousandth.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -77,19 +78,18 @@ class TradeOffs:
 
     def allow(self, crossbars_left: int, path_below: int, load_below: int) -> bool:
         """Tell whether some way within the crossbars left takes less on the path and of the host."""
-        for crossbars, path, load in self.each:
-            if crossbars > crossbars_left:
-                return False
+        each = self.each
+        fitting = bisect_left(each, (crossbars_left + 1,))
+        for at in range(fitting - 1, -1, -1):  # more crossbars mostly take less else
+            _, path, load = each[at]
             if path < path_below and load < load_below:
                 return True
         return False
 
     def end(self, crossbars_left: int, time: int, host_free: int) -> int:
         """Return the least end within the crossbars left, from `TradeOff`'s two moments on."""
-        return min(
-            (max(time + path, host_free + load) for crossbars, path, load in self.each if crossbars <= crossbars_left),
-            default=NEVER,
-        )
+        fitting = self.each[: bisect_left(self.each, (crossbars_left + 1,))]
+        return min((max(time + path, host_free + load) for _, path, load in fitting), default=NEVER)
 
 
 NEVER = 2**62
