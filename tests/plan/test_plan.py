@@ -188,17 +188,17 @@ def test_the_certificate_is_verified_when_the_plan_is_made(tmp_path: Path) -> No
 
 def test_a_wrong_certificate_is_refused_and_an_open_one_is_reported() -> None:
     problem, certificate = chain()
-    for exhausted in (False, True):  # neither the fold nor a search reaches it
-        wrong = replace(certificate, lower_bound=16, exhausted=exhausted)
-        with pytest.raises(InternalError, match="certificate of the lower bound is wrong"):
-            plan_from(problem, solved(problem, certificate=wrong))
+    with pytest.raises(InternalError, match="proves 16, above the makespan 15"):
+        plan_from(problem, solved(problem, certificate=replace(certificate, lower_bound=16)))
+    partly = Certificate(10, 1, (1,), (Block("chain"),) * 2, dropped=(0,))
+    with pytest.raises(InternalError, match="certificate of the lower bound is wrong"):  # the fold does not reach it
+        plan_from(problem, solved(problem, certificate=replace(partly, lower_bound=15)))
     weaker = replace(certificate, lower_bound=14)
     plan = plan_from(problem, solved(problem, certificate=weaker))
     assert (plan.proof.verdict, plan.proof.bound_ns) == ("verified", 15)  # the search reaches what the method says
     assert plan.certificate is not None
     assert plan.certificate.lower_bound == 15
     assert plan.verify_proof().verified
-    partly = Certificate(10, 1, (1,), (Block("chain"),) * 2, dropped=(0,))
     plan = plan_from(problem, solved(problem, certificate=partly))
     assert (plan.proof.verdict, plan.proof.bound_ns, plan.certificate) == ("incomplete", 10, partly)
 
