@@ -164,6 +164,14 @@ def test_a_claim_far_too_high_is_refuted_long_before_all_games_are_played() -> N
     assert end < 2000
 
 
+def test_crossbars_of_a_cut_that_waits_for_the_host_are_spent_once() -> None:
+    problem = Problem(("a", "b"), ((Option(HOST, 5, 1),), host(3)), (), 1)
+    certificate = Certificate(9, 1, (0,), (Block("chain"),) * 2, (FillerGroup((1,), False),), (), exhausted=True)
+    assert optimum(problem) == 8
+    assert verify_certificate(problem, certificate).verdict == "refuted"
+    assert verify_certificate(problem, replace(certificate, lower_bound=8)).verified
+
+
 def test_what_the_certificate_names_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, certificate = head()
     tried = []
