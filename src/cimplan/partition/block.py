@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from cimplan.cost.problem import HOST, Option
+from cimplan.partition.clock import watch
 from cimplan.partition.dominance import Labelled, undominated
 from cimplan.partition.structure import Network, members
 
@@ -104,7 +105,15 @@ class Block:
         return ways
 
 
-def enumerate_ways(block: Block, place: str, *, load: bool, lead: bool, limit: int = LABEL_LIMIT) -> Ways:
+def enumerate_ways(
+    block: Block,
+    place: str,
+    *,
+    load: bool,
+    lead: bool,
+    limit: int = LABEL_LIMIT,
+    deadline: float | None = None,
+) -> Ways:
     """Return all trade-offs of a block.
 
     Parameters
@@ -117,15 +126,17 @@ def enumerate_ways(block: Block, place: str, *, load: bool, lead: bool, limit: i
         Whether host work and lead matter; if not, they are reported as 0, which leaves fewer trade-offs.
     limit : int
         Labels allowed.
+    deadline : float, optional
+        `time.perf_counter` at which to give up.
 
     Raises
     ------
-    TooWideError
-        If there are more labels than that.
+    TooWideError, OutOfTimeError
+        If there are more labels than that, or it takes too long.
     """
     if not block.interior:
         return block.chain_ways(place)
-    return _Programme(block, place, load, lead, limit).run()
+    return _Programme(block, place, load, lead, limit).run(deadline)
 
 
 class _Programme:
@@ -157,7 +168,7 @@ class _Programme:
         self.keys: list[list[Key]] = [list(dict.fromkeys(map(occupancy, options))) for options in self.options]
         self.place = place
 
-    def run(self) -> Ways:
+    def run(self, deadline: float | None) -> Ways:
         """Go through the order ideals by size; return the labels of the whole block."""
         count = len(self.options)
         whole = (1 << count) - 1
@@ -171,6 +182,7 @@ class _Programme:
                 seen += len(labels)
                 if seen > self.limit:
                     raise TooWideError
+                watch(deadline)
                 for i in range(count):
                     if done >> i & 1 or self.needs[i] & ~done:
                         continue

@@ -14,8 +14,9 @@ import numpy as np
 
 from cimplan.cost.problem import Problem
 from cimplan.partition.block import TooWideError, Ways
+from cimplan.partition.clock import OutOfTimeError, watch
 from cimplan.partition.fold import FoldLimitError, Label, fold, fold_until
-from cimplan.partition.goal import PARTS, EveryBudget, OneBudget, OutOfTimeError, watch
+from cimplan.partition.goal import PARTS, EveryBudget, OneBudget
 from cimplan.partition.players import Level, levels
 from cimplan.partition.realise import decisions, descend, realise, searched
 from cimplan.partition.search import LABEL_LIMIT, Completion, Search, SearchLimitError, refined
@@ -95,7 +96,7 @@ class BudgetCurve:
         TooWideError, SearchLimitError, OutOfTimeError
             If a step takes too long; what is known by then stays.
         """
-        tables = tabulate(self.network, self.spine, delayed=False, memory=memory)
+        tables = tabulate(self.network, self.spine, delayed=False, memory=memory, deadline=deadline)
         rest = remaining(tables, self.most, every=True)
         if not self.spine.groups:
             for budget in range(self.least, self.most + 1):
@@ -104,7 +105,7 @@ class BudgetCurve:
         self._bound_by_fold(tables, rest, deadline)
         if self.spine.groups and not self.closed:
             with suppress(TooWideError, FoldLimitError):
-                leads = tabulate(self.network, self.spine, delayed=True, memory=memory)
+                leads = tabulate(self.network, self.spine, delayed=True, memory=memory, deadline=deadline)
                 rest_of_leads = remaining(leads, self.most, every=True)
                 self._bound_by_fold(leads, rest_of_leads, deadline)
                 tables, rest = leads, rest_of_leads

@@ -21,9 +21,10 @@ from cimplan.partition import bounds, cpsat
 from cimplan.partition.block import LABEL_LIMIT as BLOCK_LABELS
 from cimplan.partition.block import TooWideError, Ways
 from cimplan.partition.certify import certify
+from cimplan.partition.clock import OutOfTimeError, watch
 from cimplan.partition.curve import LARGEST_CURVE, bisected_curve, budget_curve
 from cimplan.partition.fold import FoldLimitError, Label, fold, fold_until
-from cimplan.partition.goal import OneBudget, OutOfTimeError, watch
+from cimplan.partition.goal import OneBudget
 from cimplan.partition.infeasible import refuse_infeasible
 from cimplan.partition.players import Level, levels
 from cimplan.partition.progress import Progress, ProgressCallback
@@ -208,8 +209,8 @@ def _decompose(attempt: _Attempt, network: Network, effort: int) -> None:
 
 
 def _fold(attempt: _Attempt, network: Network, spine: Spine, effort: int) -> None:
-    budget = attempt.problem.budget
-    tables = tabulate(network, spine, delayed=False, memory=attempt.memory, limit=effort * BLOCK_LABELS)
+    budget, most = attempt.problem.budget, effort * BLOCK_LABELS
+    tables = tabulate(network, spine, delayed=False, memory=attempt.memory, limit=most, deadline=attempt.deadline)
     rest = remaining(tables, budget)
     watch(attempt.deadline)
     for heavy in (False, True):
@@ -217,7 +218,7 @@ def _fold(attempt: _Attempt, network: Network, spine: Spine, effort: int) -> Non
     _bound_by_fold(attempt, tables, rest, "blocks")
     if spine.groups and not attempt.closed:
         with suppress(TooWideError, FoldLimitError):
-            leads = tabulate(network, spine, delayed=True, memory=attempt.memory, limit=effort * BLOCK_LABELS)
+            leads = tabulate(network, spine, delayed=True, memory=attempt.memory, limit=most, deadline=attempt.deadline)
             rest_of_leads = remaining(leads, budget)
             _bound_by_fold(attempt, leads, rest_of_leads, "blocks with leads")
             tables, rest = leads, rest_of_leads

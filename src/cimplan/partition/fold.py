@@ -16,8 +16,9 @@ import numpy as np
 
 from cimplan.cost.problem import HOST
 from cimplan.partition.block import Way
+from cimplan.partition.clock import watch
 from cimplan.partition.dominance import undominated_rows
-from cimplan.partition.goal import Goal, watch
+from cimplan.partition.goal import Goal
 from cimplan.partition.spine import Group
 from cimplan.partition.structure import Network
 from cimplan.partition.tables import Remaining, Tables, group_trade_offs, knapsack

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from typing import Protocol, TypeAlias
 
@@ -26,27 +25,11 @@ PARTS = 2**16
 """Parts in which the gaps of a budget curve are counted."""
 
 
-class OutOfTimeError(Exception):
-    """The time limit has passed; caught inside the exact method."""
-
-
 def chunks(rows: int, columns: int) -> Iterator[slice]:
     """Yield parts of the rows of a table that is too large to be looked at at once."""
     step = max(1, _COMPARISONS // columns)
     for begin in range(0, rows, step):
         yield slice(begin, begin + step)
-
-
-def watch(deadline: float | None) -> None:
-    """Raise if a `time.perf_counter` has passed.
-
-    Raises
-    ------
-    OutOfTimeError
-        If so.
-    """
-    if deadline is not None and time.perf_counter() > deadline:
-        raise OutOfTimeError
 
 
 class Goal(Protocol):
@@ -175,30 +158,13 @@ class EveryBudget:
         self._latest = np.maximum.accumulate(below[::-1])[::-1]
         self._step = np.maximum(1, -(-(self._known - self._proven) // PARTS))
         self._most: dict[tuple[Floor | None, int], int] = {}
-        self._likely: dict[int, int] = {}
 
     def worthwhile(self, used: int, bounds: Bounds) -> bool:
-        """Return whether at some budget every bound leaves room."""
+        """Return whether every bound leaves room at some budget."""
         if used > self.budget:
             return False
-        bounds = list(bounds)
-        # Most questions are answered without arrays: no budget has room for one of the bounds alone,
-        # or the budget that had room the last time has room again.
-        if any(ticks >= self._room(floor, used) for ticks, floor in bounds):
-            return False
-        likely = self._likely.get(used)
-        if likely is not None:
-            below = self.below[likely]
-            if all((ticks if floor is None else ticks + floor.at(likely - used)) < below for ticks, floor in bounds):
-                return True
-        alive = np.ones(len(self.below) - used, dtype=bool)
-        for ticks, floor in bounds:
-            alive &= self._rooms(floor, used) > ticks
-        found = int(alive.argmax())
-        if not alive[found]:
-            return False
-        self._likely[used] = used + found
-        return True
+        # Whether there is room for all bounds at the same budget would cost more to find out than it saves.
+        return all(ticks < self._room(floor, used) for ticks, floor in bounds)
 
     def latest(self, used: int) -> int:
         """Return the greatest known makespan of so many crossbars or more."""

@@ -122,7 +122,11 @@ def with_fillers(network: Network, chosen: Sequence[int], order: Sequence[int], 
     """
     problem = network.problem
     picked = picked_options(problem, chosen)
-    tail = tails(problem, chosen)
+    durations = [option.duration for option in picked]
+    places = [option.place for option in picked]
+    on_host = [option.place == HOST and option.duration > 0 for option in picked]
+    # The longest that fits first, or else the one that most waits for.
+    urgency = durations if patient else tails(problem, chosen)
     rank = {v: i for i, v in enumerate(order)}
     start = [0] * len(picked)
     ready = [0] * len(picked)
@@ -131,9 +135,11 @@ def with_fillers(network: Network, chosen: Sequence[int], order: Sequence[int], 
     def finish(v: int) -> list[int]:
         """Hand on the finish of an operator; return the operators that wait for nothing else."""
         freed = []
+        end, place = start[v] + durations[v], places[v]
         for w, transfer in network.after[v]:
-            moved = transfer if picked[v].place != picked[w].place else 0
-            ready[w] = max(ready[w], start[v] + picked[v].duration + moved)
+            there = end if places[w] == place else end + transfer
+            if there > ready[w]:
+                ready[w] = there
             waiting[w] -= 1
             if waiting[w] == 0:
                 freed.append(w)
@@ -146,7 +152,7 @@ def with_fillers(network: Network, chosen: Sequence[int], order: Sequence[int], 
     while True:
         while stack:  # operators whose inputs are scheduled; without the host they just run
             v = stack.pop()
-            if picked[v].place == HOST and picked[v].duration > 0:
+            if on_host[v]:
                 if v in rank:
                     heapq.heappush(spine, (rank[v], v))
                 else:
@@ -161,8 +167,8 @@ def with_fillers(network: Network, chosen: Sequence[int], order: Sequence[int], 
         best: tuple[int, int, int] | None = None
         for v in fillers:
             begin = max(free, ready[v])
-            if wanted is None or (begin + picked[v].duration <= wanted if patient else begin < wanted):
-                candidate = (begin, -(picked[v].duration if patient else tail[v]), v)
+            if wanted is None or (begin + durations[v] <= wanted if patient else begin < wanted):
+                candidate = (begin, -urgency[v], v)
                 best = candidate if best is None or candidate < best else best
         if best is not None:
             v = best[2]
@@ -170,5 +176,5 @@ def with_fillers(network: Network, chosen: Sequence[int], order: Sequence[int], 
         else:
             _, v = heapq.heappop(spine)
         start[v] = max(free, ready[v])
-        free = start[v] + picked[v].duration
+        free = start[v] + durations[v]
         stack += finish(v)

@@ -26,9 +26,10 @@ import numpy as np
 import numpy.typing as npt
 
 from cimplan.cost.problem import HOST
+from cimplan.partition.clock import watch
 from cimplan.partition.dominance import undominated_rows
 from cimplan.partition.fold import Label
-from cimplan.partition.goal import NEVER, Goal, OneBudget, watch
+from cimplan.partition.goal import NEVER, Goal, OneBudget
 from cimplan.partition.outlook import BUSY, CROSSBARS, END, FREE, READY, Ahead, Outlook, Queue, Slot, State
 from cimplan.partition.players import Level, Players, host_ticks
 from cimplan.partition.structure import as_set

@@ -131,7 +131,13 @@ def _flushes(spine: Spine) -> frozenset[int]:
 
 
 def tabulate(
-    network: Network, spine: Spine, *, delayed: bool, memory: dict[object, Ways] | None = None, limit: int = LABEL_LIMIT
+    network: Network,
+    spine: Spine,
+    *,
+    delayed: bool,
+    memory: dict[object, Ways] | None = None,
+    limit: int = LABEL_LIMIT,
+    deadline: float | None = None,
 ) -> Tables:
     """Enumerate the blocks of a spine.
 
@@ -147,11 +153,13 @@ def tabulate(
         What blocks of known shapes can do; extended.
     limit : int
         Labels that a block may take.
+    deadline : float, optional
+        `time.perf_counter` at which to give up.
 
     Raises
     ------
-    TooWideError
-        If a block has too many trade-offs.
+    TooWideError, OutOfTimeError
+        If a block has too many trade-offs, or that takes too long.
     """
     memory = {} if memory is None else memory
     blocks, tables = [], []
@@ -168,7 +176,7 @@ def tabulate(
                 continue
             key = (shape, place, pending, lead)
             if key not in memory:
-                memory[key] = enumerate_ways(block, place, load=pending, lead=lead, limit=limit)
+                memory[key] = enumerate_ways(block, place, load=pending, lead=lead, limit=limit, deadline=deadline)
             at[place] = memory[key]
         blocks.append(block)
         if start is None:
