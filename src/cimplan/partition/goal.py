@@ -65,16 +65,18 @@ class Goal(Protocol):
     def latest(self, used: int) -> int:
         """Return before how many ticks any schedule that uses so many crossbars must end."""
 
-    def ranks(self, used: Integers, start: Integers, busy: Integers, latest: Integers, after: TradeOffs) -> Integers:
+    def ranks(
+        self, used: list[int], start: list[int], busy: list[int], latest: list[int], after: TradeOffs
+    ) -> list[int]:
         """Return how good what comes of partial schedules can be: less is better, `NEVER` is not worthwhile.
 
         Parameters
         ----------
-        used : numpy.ndarray of int64
+        used : list of int
             Crossbars of each.
-        start, busy : numpy.ndarray of int64
+        start, busy : list of int
             Ticks from which on the path and the load of what follows count.
-        latest : numpy.ndarray of int64
+        latest : list of int
             Ticks before which the schedule does not end, whatever follows.
         after : TradeOffs
             What follows.
@@ -113,21 +115,15 @@ class OneBudget:
         """Return the known makespan if that is within the budget."""
         return self.below if used <= self.budget else 0
 
-    def ranks(self, used: Integers, start: Integers, busy: Integers, latest: Integers, after: TradeOffs) -> Integers:
+    def ranks(
+        self, used: list[int], start: list[int], busy: list[int], latest: list[int], after: TradeOffs
+    ) -> list[int]:
         """Return the least makespan of each that is within the budget and less than the known one."""
-        left = self.budget - used
-        crossbars, path, load = after.columns
-        likely = (crossbars <= left.max()) & (path < self.below - start.min()) & (load < self.below - busy.min())
-        crossbars, path, load = crossbars[likely], path[likely], load[likely]
-        least = np.full(len(used), NEVER)
-        if len(load):
-            for rows in chunks(len(used), len(load)):
-                ends = np.maximum(start[rows, None] + path, busy[rows, None] + load)
-                ends[crossbars > left[rows, None]] = NEVER
-                least[rows] = ends.min(axis=1)
-        np.maximum(least, latest, out=least)
-        least[least >= self.below] = NEVER
-        return least
+        found = []
+        for crossbars, begin, work, end in zip(used, start, busy, latest, strict=True):
+            least = after.within(self.budget - crossbars).least(begin, work) if end < self.below else None
+            found.append(NEVER if least is None or least >= self.below else max(least, end))
+        return found
 
 
 class EveryBudget:
@@ -170,23 +166,26 @@ class EveryBudget:
         """Return the greatest known makespan of so many crossbars or more."""
         return int(self._latest[used]) if used <= self.budget else 0
 
-    def ranks(self, used: Integers, start: Integers, busy: Integers, latest: Integers, after: TradeOffs) -> Integers:
+    def ranks(
+        self, used: list[int], start: list[int], busy: list[int], latest: list[int], after: TradeOffs
+    ) -> list[int]:
         """Return how far between bound and best known makespan each may end, at the budget where that is least."""
         crossbars, path, load = after.columns
-        most = self.latest(int(used.min()))
-        likely = (path < most - start.min()) & (load < most - busy.min()) & (crossbars <= self.budget - used.min())
+        most, fewest = self.latest(min(used)), min(used)
+        likely = (path < most - min(start)) & (load < most - min(busy)) & (crossbars <= self.budget - fewest)
         crossbars, path, load = crossbars[likely], path[likely], load[likely]
-        least = np.full(len(used), NEVER)
         if not len(load):
-            return least
+            return [NEVER] * len(used)
+        found: list[int] = []
+        table = np.array([used, start, busy, latest], dtype=np.int64).T
         for rows in chunks(len(used), len(load)):
-            ends = np.maximum(start[rows, None] + path, busy[rows, None] + load)
-            np.maximum(ends, latest[rows, None], out=ends)
-            total = np.minimum(used[rows, None] + crossbars, self.budget + 1)
+            taken, begin, work, end = (table[rows, column, None] for column in range(4))
+            ends = np.maximum(np.maximum(begin + path, work + load), end)
+            total = np.minimum(taken + crossbars, self.budget + 1)
             parts = (ends - self._proven[total]) // self._step[total]
             parts[ends >= self._known[total]] = NEVER
-            least[rows] = parts.min(axis=1)
-        return least
+            found += parts.min(axis=1).tolist()
+        return found
 
     def within(self, rank: int) -> Integers:
         """Return, for each budget, before how many ticks a schedule ends that has a rank below some number."""

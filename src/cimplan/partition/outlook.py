@@ -1,23 +1,19 @@
 """What still lies before a partial schedule of a search, at least.
 
 Three things take their time: the way of each spine operator to the end of its block, and the blocks that follow
-(`suffix`); the way of each filler to the end; and the host's work that is left. All partial schedules of a state are
-judged at once.
+(`suffix`); the way of each filler to the end; and the host's work that is left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-import numpy as np
-
 from cimplan.cost.problem import HOST
-from cimplan.partition.goal import Goal
+from cimplan.partition.goal import NEVER, Goal
 from cimplan.partition.players import Players, host_ticks
 from cimplan.partition.suffix import NOTHING, Suffix, TradeOffs
-from cimplan.partition.tables import Integers
 
 Slot: TypeAlias = tuple[int, str]
 """An operator and a place where it may yet run."""
@@ -28,9 +24,12 @@ Queue: TypeAlias = tuple[tuple[int, int], ...]
 Ways: TypeAlias = list[tuple[int, int]]
 """(column, further ticks) of each way in which an operator may go on."""
 
+Numbers: TypeAlias = tuple[int, ...]
+"""The numbers of a label; less is better in each."""
+
 CROSSBARS, FREE, BUSY, END, READY = range(5)
-"""Columns of a label: crossbars used, when the host is free, when it can have done the pool too, the last finish of
-operators that nothing follows; then, per slot, when its inputs are complete as far as they are known."""
+"""What they mean: crossbars used, when the host is free, when it can have done the pool too, before when the schedule
+does not end; then, per slot, when its inputs are complete as far as they are known."""
 
 
 class State(NamedTuple):
@@ -65,8 +64,8 @@ class Ahead:
         How soon the schedule may end after each filler that waits.
     refund : int
         Crossbars counted in a label that `ends` count again.
-    host_columns : list of int
-        Columns that say when an operator can start on the host.
+    inputs : list of (Slot, bool)
+        The slots, and whether the host must be free for what each is about.
     """
 
     slots: tuple[Slot, ...]
@@ -75,7 +74,7 @@ class Ahead:
     ends: list[End]
     fillers: list[Ways]
     refund: int
-    host_columns: list[int]
+    inputs: list[tuple[Slot, bool]]
 
 
 class Outlook:
@@ -183,10 +182,8 @@ class Outlook:
             ends.append(End([path for path in paths if path], self._following(block, b, tuple(flexible))))
         fillers = [ways(v, self.whole[v], range(len(self.options[v]))) for v in waiting if v not in players.block_of]
         refund = self.options[end][queued[end]].crossbars if end is not None and end in queued else 0
-        host_columns = [
-            at for (v, place), at in column.items() if place == HOST and (v in queued or v in self.occupying)
-        ]
-        return Ahead(slots, work, before_end, ends, fillers, refund, host_columns)
+        inputs = [((v, place), place == HOST and (v in queued or v in self.occupying)) for v, place in slots]
+        return Ahead(slots, work, before_end, ends, fillers, refund, inputs)
 
     def _block(self, settled: int) -> int | None:
         """Return the first block that is not done."""
@@ -215,40 +212,28 @@ class Outlook:
 
     # --- labels ----------------------------------------------------------------------------------------------
 
-    def raise_columns(self, ahead: Ahead, labels: Integers) -> None:
-        """Put off what cannot be so early, so that labels that differ in nothing that counts become equal.
-
-        On the host nothing starts before that is free, and nothing ends before all work is done.
-        """
-        for at in ahead.host_columns:
-            np.maximum(labels[:, at], labels[:, FREE], out=labels[:, at])
-        np.maximum(labels[:, END], labels[:, BUSY] + ahead.work, out=labels[:, END])
-
-    def rank(self, ahead: Ahead, labels: Integers, goal: Goal) -> Integers:
+    def ranks(self, ahead: Ahead, labels: Sequence[Numbers], goal: Goal) -> list[int]:
         """Return the ranks that the goal gives to labels, by the least that may come of them."""
-        used = labels[:, CROSSBARS] - ahead.refund
-        busy = labels[:, BUSY] + ahead.work
-        latest = np.maximum(labels[:, END], busy)
-        for ways in ahead.fillers:
-            np.maximum(latest, _soonest(labels, ways), out=latest)
-        first, *others = (goal.ranks(used, start, busy, latest, after) for start, after in self._starts(ahead, labels))
-        for ranks in others:
-            np.minimum(first, ranks, out=first)
-        return first
-
-    def _starts(self, ahead: Ahead, labels: Integers) -> Iterator[tuple[Integers, TradeOffs]]:
-        """Yield, for each option of the end of the block, when it may start at each label, and what follows."""
-        soonest = labels[:, FREE] + ahead.work_before_end
-        for end in ahead.ends:
-            start = soonest
-            for ways in end.paths:
-                start = np.maximum(start, _soonest(labels, ways))
-            yield start, end.after
+        used = [numbers[CROSSBARS] - ahead.refund for numbers in labels]
+        busy = [numbers[BUSY] + ahead.work for numbers in labels]
+        latest = [_latest(numbers, ahead.fillers) for numbers in labels]
+        ranks = [NEVER] * len(labels)
+        for paths, after in ahead.ends:
+            start = [max(numbers[FREE] + ahead.work_before_end, _latest_of(numbers, paths)) for numbers in labels]
+            ranks = list(map(min, ranks, goal.ranks(used, start, busy, latest, after)))
+        return ranks
 
 
-def _soonest(labels: Integers, ways: Ways) -> Integers:
-    column, ticks = ways[0]
-    soonest: Integers = labels[:, column] + ticks
-    for column, ticks in ways[1:]:
-        np.minimum(soonest, labels[:, column] + ticks, out=soonest)
-    return soonest
+def _latest(numbers: Numbers, fillers: list[Ways]) -> int:
+    """Return when the schedule ends at least; the end counts all host work that no choice changes."""
+    return max(numbers[END], _latest_of(numbers, fillers))
+
+
+def _latest_of(numbers: Numbers, several: list[Ways]) -> int:
+    """Return the latest of the soonest ways on of several operators."""
+    latest = 0
+    for ways in several:
+        soonest = min([numbers[column] + ticks for column, ticks in ways])
+        if soonest > latest:
+            latest = soonest
+    return latest

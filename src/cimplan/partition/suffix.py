@@ -8,11 +8,12 @@ and the least load; here both belong to the same way, so that crossbars cannot b
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,23 @@ _MOST = 2048
 
 TradeOff = tuple[int, int, int]
 """Crossbars, path, load."""
+
+
+class Stairs(NamedTuple):
+    """Ways on by rising path and falling load, and the differences of the two."""
+
+    paths: list[int]
+    loads: list[int]
+    differences: list[int]
+
+    def least(self, start: int, busy: int) -> int | None:
+        """Return the least of max(start + path, busy + load); None without a way."""
+        at = bisect_left(self.differences, busy - start)
+        after = start + self.paths[at] if at < len(self.paths) else None
+        if at == 0:
+            return after
+        before = busy + self.loads[at - 1]
+        return before if after is None or before < after else after
 
 
 @dataclass(frozen=True)
@@ -58,6 +76,28 @@ class TradeOffs:
         table = np.array(self.each, dtype=np.int64).reshape(-1, 3)
         return table[:, 0].copy(), table[:, 1].copy(), table[:, 2].copy()
 
+    @cached_property
+    def _crossbars(self) -> list[int]:
+        return [crossbars for crossbars, _, _ in self.each]
+
+    @cached_property
+    def _stairs(self) -> dict[int, Stairs]:
+        return {0: Stairs([], [], [])}
+
+    def within(self, left: int) -> Stairs:
+        """Return the ways on that take no more than some crossbars."""
+        count = bisect_right(self._crossbars, left)
+        known = self._stairs.get(count)
+        if known is None:
+            # Trade-offs are sorted by crossbars: what is known for a little less is a good beginning.
+            begin = max(number for number in self._stairs if number < count)
+            paths, loads = list(self._stairs[begin].paths), list(self._stairs[begin].loads)
+            for _, path, load in self.each[begin:count]:
+                _step(paths, loads, path, load)
+            known = Stairs(paths, loads, [path - load for path, load in zip(paths, loads, strict=True)])
+            self._stairs[count] = known
+        return known
+
     def with_choice(self, options: Sequence[Option]) -> TradeOffs:
         """Return what is left if one more operator must choose; if on the host, it adds to the load."""
         return TradeOffs.of(
@@ -74,21 +114,22 @@ def undominated(found: Iterable[TradeOff]) -> list[TradeOff]:
     """Sweep over rising crossbars with a staircase of (path, load)."""
     paths: list[int] = []
     loads: list[int] = []
-    kept = []
-    for trade_off in sorted(found):
-        _, path, load = trade_off
-        at = bisect_right(paths, path)
-        if at and loads[at - 1] <= load:
-            continue
-        until = at
-        while at and paths[at - 1] == path:
-            at -= 1
-        while until < len(paths) and loads[until] >= load:
-            until += 1
-        paths[at:until] = [path]
-        loads[at:until] = [load]
-        kept.append(trade_off)
-    return kept
+    return [trade_off for trade_off in sorted(found) if _step(paths, loads, trade_off[1], trade_off[2])]
+
+
+def _step(paths: list[int], loads: list[int], path: int, load: int) -> bool:
+    """Add a step to a staircase of rising paths and falling loads; return whether it was of use."""
+    at = bisect_right(paths, path)
+    if at and loads[at - 1] <= load:
+        return False
+    until = at
+    while at and paths[at - 1] == path:
+        at -= 1
+    while until < len(paths) and loads[until] >= load:
+        until += 1
+    paths[at:until] = [path]
+    loads[at:until] = [load]
+    return True
 
 
 class Suffix:
