@@ -1,4 +1,4 @@
-"""How the time of the exact method grows with the network: 100 to 3,000 operators, and the whole budget curve.
+"""How the time of the exact method grows with the network: 100 to 3,000 operators.
 
     python benchmarks/partition_growth.py
 
@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "partitio
 from cimplan.cost.problem import Problem
 from cimplan.partition import exact
 from common import describe, machine, table
-from networks import resnet, stacked_yolo, transformer, yolov5
+from networks import resnet, stacked_yolo, transformer
 
 
 def networks() -> Iterator[tuple[str, Problem]]:
@@ -47,18 +47,6 @@ def main() -> int:
         rows.append((name, len(problem), solution.status, f"{gap:.3f}", f"{wall:.2f}", f"{used:.2f}"))
         print(*rows[-1], sep="\t", flush=True)
     print("\n" + table(("network", "operators", "status", "gap %", "wall s", "processor s"), rows), "\n")
-    rows = []
-    for mvm_ns in (50, 100, 500, 1000):
-        problem = yolov5(budget=50, mvm_ns=mvm_ns)
-        one = time.process_time()
-        exact.solve(problem)
-        one, every = time.process_time() - one, time.process_time()
-        curve = exact.solve(problem, curve=True).curve
-        every = time.process_time() - every
-        proven = sum(point.makespan == point.lower_bound for point in curve)
-        rows.append((mvm_ns, len(curve), proven, f"{one:.2f}", f"{every:.2f}", f"{every / one:.1f}"))
-    head = ("MVM ns", "steps of the curve", "proven", "one budget s", "one budget and curve s", "ratio")
-    print(table(head, rows))
     return 0
 
 

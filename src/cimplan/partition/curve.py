@@ -128,6 +128,8 @@ class BudgetCurve:
         labels, _ = fold_until(tables, level.first, rest, goal)
         search = Search(tables, level, goal, labels, limit=_LABEL_LIMIT)
         for part in _PARTS:
+            if part == PARTS:
+                self._offer_all(tables, level, labels, search.scout(part))
             self._offer_all(tables, level, labels, search.run(part))
             below = np.where(closed, self.makespan, goal.within(part))
             # A schedule that takes fewer crossbars counts for a larger budget too.

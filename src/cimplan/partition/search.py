@@ -154,8 +154,7 @@ class Search:
         for states, labels in _SCOUTS:
             self._descend(below, states, labels)
             found = self._found(below)
-            if found:
-                self.goal.improve((completion.makespan, completion.crossbars) for completion in found)
+            if self._improved(found):
                 return found
         return []
 
@@ -167,13 +166,22 @@ class Search:
         """
         while rounds:
             self._descend(below, 1, self.goal.divers)
-            if self.goal.improve((found.makespan, found.crossbars) for found in self._found(below)):
+            if self._improved(self._found(below)):
                 below = min(below, self.goal.most)
-                if self.goal.ranks_change:
-                    self._forget_ranks()
             else:
                 rounds -= 1
         return below
+
+    def _improved(self, found: list[Completion]) -> bool:
+        """Ask only for what beats results, too; return whether that asks for less."""
+        if not self.goal.improve((completion.makespan, completion.crossbars) for completion in found):
+            return False
+        if self.goal.ranks_change:
+            for layer in self.layers:
+                for node in layer.values():
+                    node.fresh += node.waiting
+                    node.waiting, node.least = [], NEVER
+        return True
 
     def _descend(self, below: int, states: int, labels: int) -> None:
         """Follow the most promising labels of the most promising states of each layer."""
@@ -186,13 +194,6 @@ class Search:
             for _, _, state in heapq.nsmallest(states, ranked):
                 node = layer[state]
                 self._follow(state, node, node.take(below, labels))
-
-    def _forget_ranks(self) -> None:
-        """Rank again what has not been followed, because the goal has changed."""
-        for layer in self.layers:
-            for node in layer.values():
-                node.fresh += node.waiting
-                node.waiting, node.least = [], NEVER
 
     def _follow(self, state: State, node: Node, labels: list[Partial]) -> None:
         """Let the next operator of some labels choose, or each operator of the queue run."""
