@@ -61,8 +61,8 @@ _FEW = 1_000
 _WORTH_SCOUTS = 500
 """Scouts are sent if the gap is more than one in so many of the best makespan."""
 
-_REALISED = 40
-"""Ways through the blocks that are turned into schedules, best bound first."""
+_REALISED = 10_000
+"""Operators of the schedules into which ways through the blocks are turned, best bound first; four ways at least."""
 
 
 def solve(
@@ -232,7 +232,7 @@ def _bound_by_fold(attempt: _Attempt, tables: Tables, rest: Remaining, phase: st
     labels, count = fold(tables, rest, OneBudget(budget, attempt.makespan, attempt.deadline))
     attempt.count("labels", count)
     bound = min([attempt.makespan, *(label.busy for label in labels)])
-    for label in labels[:_REALISED]:
+    for label in labels[: max(4, _REALISED // len(attempt.problem))]:
         if label.busy < attempt.makespan:
             attempt.offer(realise(tables, *decisions(tables, label), enough=bound), "blocks")
     attempt.raise_bound(bound, certify(tables, bound, budget), phase)
