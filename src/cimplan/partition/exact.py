@@ -232,7 +232,7 @@ def _bound_by_fold(attempt: _Attempt, tables: Tables, rest: Remaining, phase: st
     labels, count = fold(tables, rest, OneBudget(budget, attempt.makespan, attempt.deadline))
     attempt.count("labels", count)
     bound = min([attempt.makespan, *(label.busy for label in labels)])
-    for label in labels[: max(4, _REALISED // len(attempt.problem))]:
+    for label in labels[: max(4, _REALISED // max(1, len(attempt.problem)))]:
         if label.busy < attempt.makespan:
             attempt.offer(realise(tables, *decisions(tables, label), enough=bound), "blocks")
     attempt.raise_bound(bound, certify(tables, bound, budget), phase)
