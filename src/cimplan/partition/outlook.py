@@ -58,6 +58,12 @@ class Ahead:
         Host work that no choice changes.
     work_before_end : int
         The part of it that lies before the end of the current block.
+    long : list of int
+        Host work of fillers that take longer than `wait`.
+    pending : Ways
+        How soon what has begun elsewhere comes to its end.
+    wait : int
+        How long what has not begun can keep the spine waiting without the host.
     ends : list of End
         For each option that the end of the current block still has.
     fillers : list of Ways
@@ -71,6 +77,9 @@ class Ahead:
     slots: tuple[Slot, ...]
     work: int
     work_before_end: int
+    long: list[int]
+    pending: Ways
+    wait: int
     ends: list[End]
     fillers: list[Ways]
     refund: int
@@ -89,6 +98,8 @@ class Outlook:
             v for v in players.operators if all(o.duration > 0 for o in self.options[v] if o.place == HOST)
         }
         self.within = self._tails_within()
+        self.chain: dict[int, int] = {}
+        self.longest_wait = self._longest_waits()
         self.whole = self._tails()
         self._known: dict[tuple[int, int, tuple[int, ...]], TradeOffs] = {}
 
@@ -137,6 +148,27 @@ class Outlook:
             tail + (delay if other.place != place else 0) for tail, other in zip(tails, self.options[w], strict=True)
         )
 
+    def _longest_waits(self) -> list[int]:
+        """Return, per block, how long a chain of the spine from there on can be that does not need the host.
+
+        A filler that runs longer than any chain delays the spine by the rest: what happens elsewhere was begun by what
+        ended before on the host, so that it has come to its end, and nothing happens until the filler ends. Cut that
+        time out, and what remains is a schedule of the spine without the filler.
+        """
+        network, block_of = self.players.tables.network, self.players.block_of
+        waits = [0] * (len(self.blocks) + 1)
+        for v in reversed(self.players.operators):
+            elsewhere = [option.duration for option in self.options[v] if not host_ticks(option)]
+            if v not in block_of or not elsewhere:
+                continue
+            after = max((delay + self.chain.get(w, 0) for w, delay in network.after[v]), default=0)
+            before = max((delay for _, delay in network.before[v]), default=0)
+            self.chain[v] = max(elsewhere) + after
+            waits[block_of[v]] = max(waits[block_of[v]], before + self.chain[v])
+        for k in reversed(range(len(self.blocks))):
+            waits[k] = max(waits[k], waits[k + 1])
+        return waits
+
     # --- states ----------------------------------------------------------------------------------------------
 
     def ahead(self, state: State, slots: tuple[Slot, ...]) -> Ahead:
@@ -148,6 +180,8 @@ class Outlook:
         end = None if block is None else self.spine.end(block)
 
         flexible = []
+        wait = 0 if block is None else self.longest_wait[block]
+        long: list[int] = []
         work = sum(ticks for v, ticks in players.pool_after.items() if v >= 0 and not settled >> v & 1)
         before_end = 0
         for v in (*players.fillers, *here):
@@ -163,6 +197,8 @@ class Outlook:
             work += ticks
             if v in players.block_of:
                 before_end += ticks
+            elif ticks > wait and block is not None:
+                long.append(ticks)
 
         def ways(v: int, ticks: Sequence[int], options: Sequence[int]) -> Ways:
             return [
@@ -182,8 +218,13 @@ class Outlook:
             ends.append(End([path for path in paths if path], self._following(block, b, tuple(flexible))))
         fillers = [ways(v, self.whole[v], range(len(self.options[v]))) for v in waiting if v not in players.block_of]
         refund = self.options[end][queued[end]].crossbars if end is not None and end in queued else 0
+        pending = [
+            (at, self.chain.get(v, 0) if place != HOST else 0)
+            for (v, place), at in column.items()
+            if v in players.block_of
+        ]
         inputs = [((v, place), place == HOST and (v in queued or v in self.occupying)) for v, place in slots]
-        return Ahead(slots, work, before_end, ends, fillers, refund, inputs)
+        return Ahead(slots, work, before_end, long, pending, wait, ends, fillers, refund, inputs)
 
     def _block(self, settled: int) -> int | None:
         """Return the first block that is not done."""
@@ -217,9 +258,13 @@ class Outlook:
         used = [numbers[CROSSBARS] - ahead.refund for numbers in labels]
         busy = [numbers[BUSY] + ahead.work for numbers in labels]
         latest = [_latest(numbers, ahead.fillers) for numbers in labels]
+        delays = [_delay(numbers, ahead) for numbers in labels]
         ranks = [NEVER] * len(labels)
         for paths, after in ahead.ends:
-            start = [max(numbers[FREE] + ahead.work_before_end, _latest_of(numbers, paths)) for numbers in labels]
+            start = [
+                delay + max(numbers[FREE] + ahead.work_before_end, _latest_of(numbers, paths))
+                for delay, numbers in zip(delays, labels, strict=True)
+            ]
             ranks = list(map(min, ranks, goal.ranks(used, start, busy, latest, after)))
         return ranks
 
@@ -237,3 +282,11 @@ def _latest_of(numbers: Numbers, several: list[Ways]) -> int:
         if soonest > latest:
             latest = soonest
     return latest
+
+
+def _delay(numbers: Numbers, ahead: Ahead) -> int:
+    """Return by how much fillers delay the spine that are too long for any wait."""
+    if not ahead.long:
+        return 0
+    wait = max(ahead.wait, max([numbers[column] + ticks for column, ticks in ahead.pending], default=0) - numbers[FREE])
+    return sum([ticks - wait for ticks in ahead.long if ticks > wait])
