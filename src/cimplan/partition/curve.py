@@ -28,9 +28,6 @@ from cimplan.plan.schedule import CurvePoint, Schedule, Solution
 LARGEST_CURVE = 4096
 """Crossbars up to which all budgets are looked at together."""
 
-_LABEL_LIMIT = LABEL_LIMIT
-"""Labels that a search for all budgets may take."""
-
 _PARTS = (PARTS // 16, PARTS // 4, PARTS)
 """Parts of the gaps that are searched, one after the other."""
 
@@ -126,7 +123,7 @@ class BudgetCurve:
         closed = self.bound >= self.makespan
         goal = EveryBudget(np.where(closed, 0, self.makespan), deadline, self.bound)
         labels, _ = fold_until(tables, level.first, rest, goal)
-        search = Search(tables, level, goal, labels, limit=_LABEL_LIMIT)
+        search = Search(tables, level, goal, labels, limit=LABEL_LIMIT)
         for part in _PARTS:
             if part == PARTS:
                 self._offer_all(tables, level, labels, search.scout(part))
