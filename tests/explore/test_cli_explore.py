@@ -57,7 +57,7 @@ def test_a_bad_output_or_space_is_refused_before_anything_is_made(folder, monkey
     space = write_space(folder)
     before = sorted(folder.iterdir())
     assert "Use .csv or .parquet" in run("explore", space, "-o", "t.xlsx", code=2).stderr
-    assert "does not exist" in run("explore", space, "-o", "no/t.csv", code=2).stderr
+    assert "no such folder" in run("explore", space, "-o", "no/t.csv", code=2).stderr
     assert "there is no such store" in run("explore", "status", code=2).stderr
     write_space(folder, hardware="rram-265")
     assert "space.yaml:5, hardware" in run("explore", space, code=2).stderr
