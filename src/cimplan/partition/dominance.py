@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -46,6 +47,34 @@ def undominated(labels: list[Labelled]) -> list[Labelled]:
 
 def _numbers(label: Labelled) -> Numbers:
     return label[0]
+
+
+def add_step(rising: list[int], falling: list[int], first: int, second: int) -> bool:
+    """Add a pair to a staircase, of which no step is in both numbers as large as another one; drop what it beats.
+
+    Parameters
+    ----------
+    rising, falling : list of int
+        First and second numbers of the steps; changed in place.
+    first, second : int
+        The pair.
+
+    Returns
+    -------
+    bool
+        Whether no step was as small in both numbers already.
+    """
+    at = bisect_right(rising, first)
+    if at and falling[at - 1] <= second:
+        return False
+    until = at
+    while at and rising[at - 1] == first:
+        at -= 1
+    while until < len(rising) and falling[until] >= second:
+        until += 1
+    rising[at:until] = [first]
+    falling[at:until] = [second]
+    return True
 
 
 def undominated_rows(

@@ -8,7 +8,6 @@ lower bound.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,7 +16,7 @@ import numpy as np
 from cimplan.cost.problem import HOST
 from cimplan.partition.block import Way
 from cimplan.partition.clock import watch
-from cimplan.partition.dominance import undominated_rows
+from cimplan.partition.dominance import add_step, undominated_rows
 from cimplan.partition.goal import Goal
 from cimplan.partition.spine import Group
 from cimplan.partition.structure import Network
@@ -263,18 +262,8 @@ def _undominated_sweep(labels: Iterable[Label]) -> Iterator[Label]:
     times: list[int] = []
     busies: list[int] = []
     for label in labels:
-        time, busy = label.time, label.busy
-        at = bisect_right(times, time)
-        if at and busies[at - 1] <= busy:
-            continue
-        until = at
-        while at and times[at - 1] == time:
-            at -= 1
-        while until < len(times) and busies[until] >= busy:
-            until += 1
-        times[at:until] = [time]
-        busies[at:until] = [busy]
-        yield label
+        if add_step(times, busies, label.time, label.busy):
+            yield label
 
 
 def _undominated_pairwise(labels: Iterable[Label]) -> Iterator[Label]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from cimplan.cost.problem import HOST, Option
 from cimplan.partition.block import Way
+from cimplan.partition.dominance import add_step
 from cimplan.partition.tables import Integers, Tables
 
 _MOST = 2048
@@ -93,7 +94,7 @@ class TradeOffs:
             begin = max(number for number in self._stairs if number < count)
             paths, loads = list(self._stairs[begin].paths), list(self._stairs[begin].loads)
             for _, path, load in self.each[begin:count]:
-                _step(paths, loads, path, load)
+                add_step(paths, loads, path, load)
             known = Stairs(paths, loads, [path - load for path, load in zip(paths, loads, strict=True)])
             self._stairs[count] = known
         return known
@@ -114,22 +115,7 @@ def undominated(found: Iterable[TradeOff]) -> list[TradeOff]:
     """Sweep over rising crossbars with a staircase of (path, load)."""
     paths: list[int] = []
     loads: list[int] = []
-    return [trade_off for trade_off in sorted(found) if _step(paths, loads, trade_off[1], trade_off[2])]
-
-
-def _step(paths: list[int], loads: list[int], path: int, load: int) -> bool:
-    """Add a step to a staircase of rising paths and falling loads; return whether it was of use."""
-    at = bisect_right(paths, path)
-    if at and loads[at - 1] <= load:
-        return False
-    until = at
-    while at and paths[at - 1] == path:
-        at -= 1
-    while until < len(paths) and loads[until] >= load:
-        until += 1
-    paths[at:until] = [path]
-    loads[at:until] = [load]
-    return True
+    return [trade_off for trade_off in sorted(found) if add_step(paths, loads, trade_off[1], trade_off[2])]
 
 
 class Suffix:
