@@ -30,7 +30,8 @@ def undominated(labels: list[Labelled]) -> list[Labelled]:
         return labels
     labels.sort(key=_numbers)
     if len(labels) > _PAIRWISE:
-        return _by_arrays(labels)
+        rows = undominated_rows(np.array([label[0] for label in labels], dtype=np.int64))
+        return [labels[row] for row in rows]
     kept: list[Labelled] = []
     for label in labels:
         numbers = label[0]
@@ -120,15 +121,3 @@ def _covered(one: npt.NDArray[np.int64], other: npt.NDArray[np.int64]) -> npt.ND
     for a, b in zip(one[1:], other[1:], strict=True):
         covered &= a[:, None] <= b
     return covered
-
-
-def _by_arrays(labels: list[Labelled]) -> list[Labelled]:
-    """Compare each surviving label with all after it at once; none before it in the order can be worse."""
-    numbers = np.array([label[0] for label in labels], dtype=np.int64)
-    index = np.arange(len(labels))
-    kept: list[int] = []
-    while len(index):
-        kept.append(int(index[0]))
-        survives = (numbers[1:] < numbers[0]).any(axis=1)
-        numbers, index = numbers[1:][survives], index[1:][survives]
-    return [labels[i] for i in kept]
