@@ -22,6 +22,7 @@ from cimplan.partition.block import LABEL_LIMIT as BLOCK_LABELS
 from cimplan.partition.block import TooWideError, Ways
 from cimplan.partition.certify import certify
 from cimplan.partition.clock import OutOfTimeError, watch
+from cimplan.partition.collector import collector_paused
 from cimplan.partition.curve import LARGEST_CURVE, bisected_curve, budget_curve
 from cimplan.partition.fold import FoldLimitError, Label, fold, fold_until
 from cimplan.partition.goal import OneBudget
@@ -65,6 +66,7 @@ _REALISED = 10_000
 """Operators of the schedules into which ways through the blocks are turned, best bound first; four ways at least."""
 
 
+@collector_paused()
 def solve(
     problem: Problem,
     *,
@@ -271,7 +273,7 @@ def _ask(attempt: _Attempt, search: Search, tables: Tables, level: Level) -> lis
     may take some times as many labels as all before.
     """
     known: list[Completion] = []
-    begin, most = attempt.bound, attempt.makespan
+    begin, most = max(attempt.bound, min(search.least(), attempt.makespan)), attempt.makespan
     before, further = search.count, (most - begin) / _FIRST
     room = further
     while True:

@@ -6,14 +6,15 @@ Three things take their time: the way of each spine operator to the end of its b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from cimplan.cost.problem import HOST
 from cimplan.partition.goal import NEVER, Goal
 from cimplan.partition.players import Players, host_ticks
+from cimplan.partition.structure import as_set
 from cimplan.partition.suffix import NOTHING, Suffix, TradeOffs
+from cimplan.partition.tails import Tails
 
 Slot: TypeAlias = tuple[int, str]
 """An operator and a place where it may yet run."""
@@ -40,50 +41,102 @@ class State(NamedTuple):
 
 
 class End(NamedTuple):
-    """One option of the end of the current block: when it may start, and what follows."""
+    """One option of the end of the current block.
+
+    Attributes
+    ----------
+    paths : list of Ways
+        How soon it may start.
+    after : TradeOffs
+        What follows, with what operators of the block that must still choose take the host.
+    whatever : TradeOffs
+        What follows, whatever these choose.
+    """
 
     paths: list[Ways]
     after: TradeOffs
+    whatever: TradeOffs
 
 
-@dataclass(frozen=True, slots=True)
-class Ahead:
+class Beside(NamedTuple):
+    """What is left of the fillers.
+
+    Attributes
+    ----------
+    work : int
+        Host work that no choice changes, with that of the pool.
+    later : int
+        By how much fillers that cannot run in the current block delay the spine at least.
+    delay : int
+        By how much the others do, if no wait is longer than `Ahead.wait`.
+    flexible : tuple of int
+        Fillers that must still choose; by how much they delay the spine is in `Ahead.ends`.
+    choosing : bool
+        Whether some of these can run in the current block.
+    ways : list of Ways
+        How soon the schedule may end after each filler that waits.
+    """
+
+    work: int
+    later: int
+    delay: int
+    flexible: tuple[int, ...]
+    choosing: bool
+    ways: list[Ways]
+
+
+class Here(NamedTuple):
+    """What is left of the current block of the spine.
+
+    Attributes
+    ----------
+    work : int
+        Host work that no choice changes, without the end of the block.
+    flexible : tuple of int
+        Operators that must still choose, without the end of the block.
+    ends : list of (int, list of Ways)
+        Each option that the end of the block still has, and how soon it may start then.
+    pending : Ways
+        How soon what has begun elsewhere comes to its end.
+    refund : int
+        Crossbars of the end if it has chosen.
+    """
+
+    work: int
+    flexible: tuple[int, ...]
+    ends: list[tuple[int, list[Ways]]]
+    pending: Ways
+    refund: int
+
+
+class Ahead(NamedTuple):
     """What is left at a state.
 
     Attributes
     ----------
     slots : tuple of Slot
         What the columns from `READY` on mean.
+    inputs : list of (Slot, bool)
+        The slots, and whether the host must be free for what each is about.
     work : int
         Host work that no choice changes.
-    work_before_end : int
-        The part of it that lies before the end of the current block.
-    long : list of int
-        Host work of fillers that take longer than `wait`.
-    pending : Ways
-        How soon what has begun elsewhere comes to its end.
+    beside : Beside
+        The fillers.
+    here : Here
+        The current block.
     wait : int
         How long what has not begun can keep the spine waiting without the host.
     ends : list of End
         For each option that the end of the current block still has.
-    fillers : list of Ways
-        How soon the schedule may end after each filler that waits.
-    refund : int
-        Crossbars counted in a label that `ends` count again.
-    inputs : list of (Slot, bool)
-        The slots, and whether the host must be free for what each is about.
     """
 
     slots: tuple[Slot, ...]
+    inputs: list[tuple[Slot, bool]]
     work: int
-    work_before_end: int
-    long: list[int]
-    pending: Ways
+    beside: Beside
+    here: Here
     wait: int
     ends: list[End]
-    fillers: list[Ways]
-    refund: int
-    inputs: list[tuple[Slot, bool]]
 
 
 class Outlook:
@@ -93,157 +146,147 @@ class Outlook:
         self.players, self.suffix = players, suffix
         self.options = players.options
         self.spine = players.tables.spine
+        self.tails = Tails(players)
         self.blocks = [block.operators() for block in players.tables.blocks]
         self.occupying = {
             v for v in players.operators if all(o.duration > 0 for o in self.options[v] if o.place == HOST)
         }
-        self.within = self._tails_within()
-        self.chain: dict[int, int] = {}
-        self.longest_wait = self._longest_waits()
-        self.whole = self._tails()
+        cuts = as_set(self.spine.cuts)
+        self.release = {v: (players.tables.network.ancestors[v] & cuts).bit_count() for v in players.fillers}
+        self._path = as_set(players.block_of)
+        self._beside_path = as_set(players.fillers) | as_set(v for v in players.pool_after if v >= 0)
+        # Most states have the same fillers left as many others, and the same operators of the spine.
+        self._beside_known: dict[tuple[int, Queue, tuple[Slot, ...], int], Beside] = {}
+        self._here_known: dict[tuple[int, Queue, tuple[Slot, ...], int], Here] = {}
         self._known: dict[tuple[int, int, tuple[int, ...]], TradeOffs] = {}
-
-    # --- ways through the graph ------------------------------------------------------------------------------
-
-    def _tails_within(self) -> dict[int, list[list[int]]]:
-        """Return, per spine operator, option of its block's end, and own option, least ticks until that end starts."""
-        tails: dict[int, list[list[int]]] = {}
-        block_of = self.players.block_of
-        for v in reversed(self.players.operators):
-            if v not in block_of:
-                continue
-            end = self.spine.end(block_of[v])
-            inside = [(w, delay) for w, delay in self.players.outputs[v] if block_of.get(w) == block_of[v]]
-            tails[v] = []
-            for b in range(1 if end is None else len(self.options[end])):
-                row = []
-                for option in self.options[v]:
-                    least = 0
-                    for w, delay in inside:
-                        if w == end:
-                            then = delay if self.options[w][b].place != option.place else 0
-                        else:
-                            then = self._least_after(option.place, delay, w, tails[w][b])
-                        least = max(least, then)
-                    row.append(0 if v == end else option.duration + least)
-                tails[v].append(row)
-        return tails
-
-    def _tails(self) -> dict[int, list[int]]:
-        """Return, per operator and option, the least ticks from its start to the end of all that follow it."""
-        tails: dict[int, list[int]] = {}
-        for v in reversed(self.players.operators):
-            tails[v] = [
-                option.duration
-                + max(
-                    (self._least_after(option.place, delay, w, tails[w]) for w, delay in self.players.outputs[v]),
-                    default=0,
-                )
-                for option in self.options[v]
-            ]
-        return tails
-
-    def _least_after(self, place: str, delay: int, w: int, tails: Sequence[int]) -> int:
-        return min(
-            tail + (delay if other.place != place else 0) for tail, other in zip(tails, self.options[w], strict=True)
-        )
-
-    def _longest_waits(self) -> list[int]:
-        """Return, per block, how long a chain of the spine from there on can be that does not need the host.
-
-        A filler that runs longer than any chain delays the spine by the rest: what happens elsewhere was begun by what
-        ended before on the host, so that it has come to its end, and nothing happens until the filler ends. Cut that
-        time out, and what remains is a schedule of the spine without the filler.
-        """
-        network, block_of = self.players.tables.network, self.players.block_of
-        waits = [0] * (len(self.blocks) + 1)
-        for v in reversed(self.players.operators):
-            elsewhere = [option.duration for option in self.options[v] if not host_ticks(option)]
-            if v not in block_of or not elsewhere:
-                continue
-            after = max((delay + self.chain.get(w, 0) for w, delay in network.after[v]), default=0)
-            before = max((delay for _, delay in network.before[v]), default=0)
-            self.chain[v] = max(elsewhere) + after
-            waits[block_of[v]] = max(waits[block_of[v]], before + self.chain[v])
-        for k in reversed(range(len(self.blocks))):
-            waits[k] = max(waits[k], waits[k + 1])
-        return waits
 
     # --- states ----------------------------------------------------------------------------------------------
 
-    def ahead(self, state: State, slots: tuple[Slot, ...]) -> Ahead:
+    def ahead(self, state: State, slots: Iterable[Slot]) -> Ahead:
         """Return what is left at a state; the slots follow from it."""
-        players, settled, queued = self.players, state.settled, dict(state.queue)
-        column = {slot: number for number, slot in enumerate(slots, READY)}
+        block_of, settled = self.players.block_of, state.settled
         block = self._block(settled)
-        here = [] if block is None else self.blocks[block]
-        end = None if block is None else self.spine.end(block)
+        slots = sorted(slots)
+        slots_beside = tuple([slot for slot in slots if slot[0] not in block_of])
+        slots_here = tuple([slot for slot in slots if slot[0] in block_of])
+        queue_beside = tuple([entry for entry in state.queue if entry[0] not in block_of])
+        queue_here = tuple([entry for entry in state.queue if entry[0] in block_of])
 
-        flexible = []
-        wait = 0 if block is None else self.longest_wait[block]
-        long: list[int] = []
-        work = sum(ticks for v, ticks in players.pool_after.items() if v >= 0 and not settled >> v & 1)
-        before_end = 0
-        for v in (*players.fillers, *here):
-            if v == end or settled >> v & 1:
+        key = (settled & self._beside_path, queue_beside, slots_beside, block)
+        beside = self._beside_known.get(key)
+        if beside is None:
+            beside = self._beside_known[key] = self._beside(settled, dict(queue_beside), slots_beside, block)
+        key = (settled & self._path, queue_here, slots_here, len(slots_beside))
+        here = self._here_known.get(key)
+        if here is None:
+            here = self._here_known[key] = self._here(settled, dict(queue_here), slots_here, block, len(slots_beside))
+
+        flexible = beside.flexible + here.flexible
+        return Ahead(
+            slots_beside + slots_here,
+            self._inputs(slots_beside, queue_beside) + self._inputs(slots_here, queue_here),
+            beside.work + here.work,
+            beside,
+            here,
+            self.tails.longest_wait[block],
+            [
+                End(paths, self._following(block, b, flexible), self._following(block, b, beside.flexible))
+                for b, paths in here.ends
+            ],
+        )
+
+    def _inputs(self, slots: tuple[Slot, ...], queue: Queue) -> list[tuple[Slot, bool]]:
+        queued = {v for v, _ in queue}
+        return [((v, place), place == HOST and (v in queued or v in self.occupying)) for v, place in slots]
+
+    def _beside(self, settled: int, queued: dict[int, int], slots: tuple[Slot, ...], block: int) -> Beside:
+        work = sum(ticks for v, ticks in self.players.pool_after.items() if v >= 0 and not settled >> v & 1)
+        later, delay, choosing = 0, 0, False
+        flexible: list[int] = []
+        for v in self.players.fillers:
+            if settled >> v & 1:
                 continue
-            if v in queued:
-                ticks = self.options[v][queued[v]].duration
-            elif len(self.options[v]) == 1 and not self.options[v][0].crossbars:
-                ticks = host_ticks(self.options[v][0])
-            else:
+            soon = self.release[v] <= block
+            ticks = self._certain_work(v, queued)
+            if ticks is None:
                 flexible.append(v)
+                choosing |= soon
                 continue
             work += ticks
-            if v in players.block_of:
-                before_end += ticks
-            elif ticks > wait and block is not None:
-                long.append(ticks)
+            if soon:
+                delay += max(0, ticks - self.tails.longest_wait[block])
+            else:
+                later += max(0, ticks - self.tails.longest_wait[self.release[v]])
+        column = {slot: number for number, slot in enumerate(slots, READY)}
+        ways = [
+            self._ways(v, column, self.tails.whole[v], queued, range(len(self.options[v])))
+            for v in sorted({v for v, _ in slots})
+        ]
+        return Beside(work, later, delay, tuple(flexible), choosing, ways)
 
-        def ways(v: int, ticks: Sequence[int], options: Sequence[int]) -> Ways:
-            return [
-                (column[v, self.options[v][o].place], ticks[o])
-                for o in options
-                if queued.get(v, o) == o and (v, self.options[v][o].place) in column
-            ]
-
-        waiting = sorted({v for v, _ in slots})
+    def _here(self, settled: int, queued: dict[int, int], slots: tuple[Slot, ...], block: int, offset: int) -> Here:
+        if block == len(self.blocks):
+            return Here(0, (), [(0, [])], [], 0)
+        end = self.spine.end(block)
+        work = 0
+        flexible = []
+        for v in self.blocks[block]:
+            if v == end or settled >> v & 1:
+                continue
+            ticks = self._certain_work(v, queued)
+            if ticks is None:
+                flexible.append(v)
+            else:
+                work += ticks
+        column = {slot: number for number, slot in enumerate(slots, READY + offset)}
+        waiting = sorted({v for v, _ in slots if self.players.block_of[v] == block})
         ends = []
         for b in self._end_options(end, queued):
             paths = [
-                ways(v, self.within[v][b], [b] if v == end else range(len(self.options[v])))
+                self._ways(v, column, self.tails.within[v][b], queued, [b] if v == end else range(len(self.options[v])))
                 for v in waiting
-                if block is not None and players.block_of.get(v) == block
             ]
-            ends.append(End([path for path in paths if path], self._following(block, b, tuple(flexible))))
-        fillers = [ways(v, self.whole[v], range(len(self.options[v]))) for v in waiting if v not in players.block_of]
+            ends.append((b, [path for path in paths if path]))
+        pending = [(at, self.tails.chain.get(v, 0) if place != HOST else 0) for (v, place), at in column.items()]
         refund = self.options[end][queued[end]].crossbars if end is not None and end in queued else 0
-        pending = [
-            (at, self.chain.get(v, 0) if place != HOST else 0)
-            for (v, place), at in column.items()
-            if v in players.block_of
-        ]
-        inputs = [((v, place), place == HOST and (v in queued or v in self.occupying)) for v, place in slots]
-        return Ahead(slots, work, before_end, long, pending, wait, ends, fillers, refund, inputs)
+        return Here(work, tuple(flexible), ends, pending, refund)
 
-    def _block(self, settled: int) -> int | None:
-        """Return the first block that is not done."""
-        left = self.players.everything & ~self.players.level.exact & ~settled
-        return self.players.block_of[(left & -left).bit_length() - 1] if left else None
+    def _certain_work(self, v: int, queued: dict[int, int]) -> int | None:
+        """Return how long an operator takes the host; None if it must still choose."""
+        if v in queued:
+            return self.options[v][queued[v]].duration
+        if len(self.options[v]) == 1 and not self.options[v][0].crossbars:
+            return host_ticks(self.options[v][0])
+        return None
+
+    def _ways(
+        self, v: int, column: dict[Slot, int], ticks: Sequence[int], queued: dict[int, int], options: Sequence[int]
+    ) -> Ways:
+        """Return in which ways an operator that waits may go on."""
+        return [
+            (column[v, self.options[v][o].place], ticks[o])
+            for o in options
+            if queued.get(v, o) == o and (v, self.options[v][o].place) in column
+        ]
+
+    def _block(self, settled: int) -> int:
+        """Return the first block that is not done; the number of blocks if all are."""
+        left = self._path & ~settled
+        return self.players.block_of[(left & -left).bit_length() - 1] if left else len(self.blocks)
 
     def _end_options(self, end: int | None, queued: dict[int, int]) -> Sequence[int]:
         if end is None:
             return [0]
         return [queued[end]] if end in queued else range(len(self.options[end]))
 
-    def _following(self, block: int | None, end_option: int, flexible: tuple[int, ...]) -> TradeOffs:
+    def _following(self, block: int, end_option: int, flexible: tuple[int, ...]) -> TradeOffs:
         """Return the trade-offs from the end of a block on, with operators that must still choose."""
-        if block is None:
-            block, end_option = len(self.blocks), 0
         key = (block, end_option, flexible)
         if key not in self._known:
             if flexible:
-                after = self._following(block, end_option, flexible[1:]).with_choice(self.options[flexible[0]])
+                v = flexible[0]
+                wait = 0 if v in self.players.block_of else self.tails.longest_wait[max(block, self.release[v])]
+                after = self._following(block, end_option, flexible[1:]).with_choice(self.options[v], wait)
             elif block == len(self.blocks):
                 after = NOTHING
             else:
@@ -255,17 +298,24 @@ class Outlook:
 
     def ranks(self, ahead: Ahead, labels: Sequence[Numbers], goal: Goal) -> list[int]:
         """Return the ranks that the goal gives to labels, by the least that may come of them."""
-        used = [numbers[CROSSBARS] - ahead.refund for numbers in labels]
+        beside, here = ahead.beside, ahead.here
+        used = [numbers[CROSSBARS] - here.refund for numbers in labels]
         busy = [numbers[BUSY] + ahead.work for numbers in labels]
-        latest = [_latest(numbers, ahead.fillers) for numbers in labels]
+        latest = [_latest(numbers, beside.ways) for numbers in labels]
         delays = [_delay(numbers, ahead) for numbers in labels]
+        at_work = [numbers[FREE] + here.work + delay for numbers, delay in zip(labels, delays, strict=True)]
         ranks = [NEVER] * len(labels)
-        for paths, after in ahead.ends:
-            start = [
-                delay + max(numbers[FREE] + ahead.work_before_end, _latest_of(numbers, paths))
-                for delay, numbers in zip(delays, labels, strict=True)
-            ]
-            ranks = list(map(min, ranks, goal.ranks(used, start, busy, latest, after)))
+        for paths, after, whatever in ahead.ends:
+            start = [delay + _latest_of(numbers, paths) for delay, numbers in zip(delays, labels, strict=True)]
+            if here.flexible:
+                ends = [
+                    max(end, begin + whatever.shortest(goal.budget - crossbars))
+                    for end, begin, crossbars in zip(latest, start, used, strict=True)
+                ]
+                found = goal.ranks(used, at_work, busy, ends, after)
+            else:
+                found = goal.ranks(used, list(map(max, start, at_work)), busy, latest, after)
+            ranks = list(map(min, ranks, found))
         return ranks
 
 
@@ -285,8 +335,14 @@ def _latest_of(numbers: Numbers, several: list[Ways]) -> int:
 
 
 def _delay(numbers: Numbers, ahead: Ahead) -> int:
-    """Return by how much fillers delay the spine that are too long for any wait."""
-    if not ahead.long:
-        return 0
-    wait = max(ahead.wait, max([numbers[column] + ticks for column, ticks in ahead.pending], default=0) - numbers[FREE])
-    return sum([ticks - wait for ticks in ahead.long if ticks > wait])
+    """Return by how much fillers delay the spine that are too long for any wait (`tails.Tails.longest_wait`).
+
+    What has begun may last longer than anything that has not. Whatever part of that fillers use, the first of them
+    would have used the longest wait anyway, so that together they gain no more than the difference.
+    """
+    beside = ahead.beside
+    if not beside.delay and not beside.choosing:
+        return beside.later
+    begun = max([numbers[column] + ticks for column, ticks in ahead.here.pending], default=0) - numbers[FREE]
+    delay = beside.delay - max(0, begun - ahead.wait)
+    return beside.later + (delay if delay > 0 or beside.choosing else 0)

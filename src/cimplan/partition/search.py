@@ -118,6 +118,11 @@ class Search:
             for label in some:
                 self._begin(q, label)
 
+    def least(self) -> int:
+        """Return the least rank of what has not been followed: there is nothing of a lesser one."""
+        nodes = [node for layer in self.layers for node in layer.values()]
+        return min([node.rank(self.outlook, self.goal) for node in nodes], default=NEVER)
+
     def run(self, below: int) -> list[Completion]:
         """Search for all schedules of a rank below some number.
 
@@ -357,7 +362,7 @@ class Search:
             state = State(table.settled, table.queue)
             target = layer.get(state)
             if target is None:
-                ahead = self.outlook.ahead(state, tuple(sorted(table.ready)))
+                ahead = self.outlook.ahead(state, table.ready)
                 target = layer[state] = Node(ahead, tuple(sorted(able)))
             targets[step] = target
         ahead, ready, free = target.ahead, table.ready, table.free
@@ -416,7 +421,8 @@ def refined(
     begin = {q: [label for label in some if label is completion.label] for q, some in labels.items()}
     search = Search(tables, finest, goal, begin, script=completion.steps, ordered=ordered, limit=_REFINING)
     try:
-        found = search.run(goal.below)
+        found = [] if ordered else search.scout(goal.below)
+        found = found or search.run(goal.below)
     except SearchLimitError:
         return None
     return found[0] if found else None

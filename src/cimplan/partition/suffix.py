@@ -99,11 +99,19 @@ class TradeOffs:
             self._stairs[count] = known
         return known
 
-    def with_choice(self, options: Sequence[Option]) -> TradeOffs:
-        """Return what is left if one more operator must choose; if on the host, it adds to the load."""
+    def shortest(self, left: int) -> int:
+        """Return the least path of those that take no more than some crossbars; no ticks without any."""
+        return next(iter(self.within(left).paths), 0)
+
+    def with_choice(self, options: Sequence[Option], wait: int) -> TradeOffs:
+        """Return what is left if one more operator must choose; if on the host, it adds to the load.
+
+        What it runs there for longer than the longest wait for anything else also adds to the path.
+        """
+        each = [(o.crossbars, o.duration if o.place == HOST else 0) for o in options]
         return TradeOffs.of(
-            (crossbars + option.crossbars, path, load + (option.duration if option.place == HOST else 0))
-            for option in options
+            (crossbars + more, path + max(0, ticks - wait), load + ticks)
+            for more, ticks in each
             for crossbars, path, load in self.each
         )
 

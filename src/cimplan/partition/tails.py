@@ -1,0 +1,93 @@
+"""How long what follows an operator takes at least, by way of the graph, and how long the host can be kept waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cimplan.partition.players import Players, host_ticks
+
+
+class Tails:
+    """Ways from the operators of a search to the end.
+
+    Attributes
+    ----------
+    within : dict of int to list of list of int
+        Per spine operator, option of its block's end, and own option: the least ticks until that end starts.
+    whole : dict of int to list of int
+        Per operator and option: the least ticks from its start to the end of all that follow it.
+    chain : dict of int to int
+        Per spine operator that can run off the host: how long a chain of such operators from there on can be.
+    longest_wait : list of int
+        Per block: how long a chain of the spine from there on can be that does not need the host.
+    """
+
+    def __init__(self, players: Players) -> None:
+        self.players, self.options = players, players.options
+        self.spine = players.tables.spine
+        self.within = self._within()
+        self.whole = self._whole()
+        self.chain: dict[int, int] = {}
+        self.longest_wait = self._longest_waits()
+
+    def _within(self) -> dict[int, list[list[int]]]:
+        tails: dict[int, list[list[int]]] = {}
+        block_of = self.players.block_of
+        for v in reversed(self.players.operators):
+            if v not in block_of:
+                continue
+            end = self.spine.end(block_of[v])
+            inside = [(w, delay) for w, delay in self.players.outputs[v] if block_of.get(w) == block_of[v]]
+            tails[v] = []
+            for b in range(1 if end is None else len(self.options[end])):
+                row = []
+                for option in self.options[v]:
+                    least = 0
+                    for w, delay in inside:
+                        if w == end:
+                            then = delay if self.options[w][b].place != option.place else 0
+                        else:
+                            then = self._least_after(option.place, delay, w, tails[w][b])
+                        least = max(least, then)
+                    row.append(0 if v == end else option.duration + least)
+                tails[v].append(row)
+        return tails
+
+    def _whole(self) -> dict[int, list[int]]:
+        tails: dict[int, list[int]] = {}
+        for v in reversed(self.players.operators):
+            tails[v] = [
+                option.duration
+                + max(
+                    (self._least_after(option.place, delay, w, tails[w]) for w, delay in self.players.outputs[v]),
+                    default=0,
+                )
+                for option in self.options[v]
+            ]
+        return tails
+
+    def _least_after(self, place: str, delay: int, w: int, tails: Sequence[int]) -> int:
+        return min(
+            tail + (delay if other.place != place else 0) for tail, other in zip(tails, self.options[w], strict=True)
+        )
+
+    def _longest_waits(self) -> list[int]:
+        """Return how long chains are; fill in `chain`.
+
+        A filler that runs longer than any chain delays the spine by the rest: what happens elsewhere was begun by what
+        ended before on the host, so that it has come to its end, and nothing happens until the filler ends. Cut that
+        time out, and what remains is a schedule of the spine without the filler.
+        """
+        network, block_of = self.players.tables.network, self.players.block_of
+        waits = [0] * (len(self.players.tables.blocks) + 1)
+        for v in reversed(self.players.operators):
+            elsewhere = [option.duration for option in self.options[v] if not host_ticks(option)]
+            if v not in block_of or not elsewhere:
+                continue
+            after = max((delay + self.chain.get(w, 0) for w, delay in network.after[v]), default=0)
+            before = max((delay for _, delay in network.before[v]), default=0)
+            self.chain[v] = max(elsewhere) + after
+            waits[block_of[v]] = max(waits[block_of[v]], before + self.chain[v])
+        for k in reversed(range(len(waits) - 1)):
+            waits[k] = max(waits[k], waits[k + 1])
+        return waits
