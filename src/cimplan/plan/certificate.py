@@ -61,6 +61,21 @@ entry, unless ``reason`` is ``"chain"``.
     start cut's option to the end cut's option, with the best choice at each operator whatever its crossbars.
     Verified with a knapsack over the operators (a) and a longest path over pairs of operator and option (b).
 
+Waits
+-----
+``wait(k)`` says how long the spine can keep the host waiting from block k on. A *chain* is a sequence of spine
+operators of blocks k, k + 1, …, each of which directly depends on the one before and has an option that does not
+occupy the host (off the host, or of duration 0). Its length is the sum of the longest duration of such options of
+each, of the transfers between them, of the greatest transfer on a dependency of the first, and of the greatest on a
+dependency on the last (on or of any operator, wherever it is; whether places differ is not asked). ``wait(k)`` is the
+greatest length of a chain, 0 without one.
+
+A filler that occupies the host for d ticks, d > wait(k), k being its release, delays the spine by d - wait(k) or more:
+let every operator off the host start as soon as the spine operators before it allow. What runs elsewhere when the
+filler starts, or follows that without the host, has been made possible by host operators that ended before, so it
+lies after their ends, and after the cut that releases the filler; it has come to its end after wait(k) ticks, and then
+nothing happens but the filler. Cut that time out for each such filler: what remains is a schedule of the spine.
+
 Folding
 -------
 A filler group is *released* by block r, the number of cuts that precede all its operators by a path (these are
@@ -74,12 +89,13 @@ Write late(j) for the sum of work over all pairs with ready >= ready_j.
 1. Start with (-1, c0, 0, 0, {}), c0 the sum over dropped operators of their fewest crossbars.
 2. For block k = 0 … len(cuts):
    a. Every operator of each group released at k chooses an option. Crossbars are added. e grows by the sum of the
-      durations of those on the host. If the group is marked ``delayed``: the lead of an operator v is the greatest,
-      over its predecessors u in the group, of lead(u) + (0 if u is on the host, else its duration) + (transfer if
-      places differ), and of the transfer from ``cuts[k-1]`` if that is a predecessor on another place; 0 without
-      any. Let W(L) be the sum of host durations of the group's operators with lead >= L. Take the L > 0 among the
-      leads of host-placed operators with the greatest L * W(L), the smallest such L; if L * W(L) > 0 the pair
-      (t + L, W(L)) joins delayed.
+      durations of those on the host. If no group of the certificate is marked ``delayed``, t grows by the sum, over
+      those on the host, of max(0, duration - wait(k)). If the group is marked ``delayed``: the lead of an operator v
+      is the greatest, over its predecessors u in the group, of lead(u) + (0 if u is on the host, else its duration)
+      + (transfer if places differ), and of the transfer from ``cuts[k-1]`` if that is a predecessor on another place;
+      0 without any. Let W(L) be the sum of host durations of the group's operators with lead >= L. Take the L > 0
+      among the leads of host-placed operators with the greatest L * W(L), the smallest such L; if L * W(L) > 0 the
+      pair (t + L, W(L)) joins delayed.
    b. Each point (c, T, H, I) of the front of (option of the last cut, option of the end) extends the label:
       crossbars grow by c. Let p be the duration of the end's option, g = p if it is on the host, else 0; p = g = 0
       for the last block. If all groups released at or before k and not yet flushed are due at or before k, and
@@ -94,7 +110,9 @@ Write late(j) for the sum of work over all pairs with ready >= ready_j.
 Why this is a relaxation: let t_r be when the cut really finishes and w_r the filler work that is then left. By
 induction t <= t_r and e <= t_r + w_r for the label that follows the covering points: host work of the block and
 pending work share the host (e + H); late work and the block's host work both lie after the earlier of ready_j and
-t + I; late work lies after ready_j.
+t + I; late work lies after ready_j. Where t has grown by what long fillers delay, t <= t_r + w_r instead, and
+t <= t_r at a flush: fillers that are done have delayed the spine, and those that are left are in w_r with at least as
+much.
 
 A label may be dropped if another one with the same last option is not larger in crossbars, t, e, and in the ready
 times and works of delayed, pair by pair.
@@ -111,8 +129,8 @@ when its last searched ancestor has settled (on the host: has run; elsewhere: wh
 have settled), or if it has none, from the finish of ``cuts[r-1]`` on, r being the release of its group. All work that
 has been released is done before the end of a flushed block starts, and all work before the schedule ends. The claim:
 no such schedule within the budget ends before ``lower_bound``. Any exhaustive search may verify it; the rest of the
-fold from a cut on is a bound to prune with. A search that schedules more operators one by one may verify the bound as
-well: it looks at fewer schedules that only the relaxation allows.
+fold from a cut on is a bound to prune with, and so is what long fillers delay. A search that schedules more operators
+one by one may verify the bound as well: it looks at fewer schedules that only the relaxation allows.
 """
 
 from __future__ import annotations
