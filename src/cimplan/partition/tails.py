@@ -81,13 +81,15 @@ class Tails:
         network, block_of = self.players.tables.network, self.players.block_of
         waits = [0] * (len(self.players.tables.blocks) + 1)
         for v in reversed(self.players.operators):
-            elsewhere = [option.duration for option in self.options[v] if not host_ticks(option)]
-            if v not in block_of or not elsewhere:
+            if v not in block_of:
                 continue
-            after = max((delay + self.chain.get(w, 0) for w, delay in network.after[v]), default=0)
+            elsewhere = [option.duration for option in self.options[v] if not host_ticks(option)]
+            if elsewhere:
+                after = max((delay + self.chain.get(w, 0) for w, delay in network.after[v]), default=0)
+                self.chain[v] = max(elsewhere) + after
+            # Even without the host, a transfer may come before: also one from an earlier block.
             before = max((delay for _, delay in network.before[v]), default=0)
-            self.chain[v] = max(elsewhere) + after
-            waits[block_of[v]] = max(waits[block_of[v]], before + self.chain[v])
+            waits[block_of[v]] = max(waits[block_of[v]], before + self.chain.get(v, 0))
         for k in reversed(range(len(waits) - 1)):
             waits[k] = max(waits[k], waits[k + 1])
         return waits

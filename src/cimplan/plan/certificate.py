@@ -63,12 +63,12 @@ entry, unless ``reason`` is ``"chain"``.
 
 Waits
 -----
-``wait(k)`` says how long the spine can keep the host waiting from block k on. A *chain* is a sequence of spine
-operators of blocks k, k + 1, …, each of which directly depends on the one before and has an option that does not
-occupy the host (off the host, or of duration 0). Its length is the sum of the longest duration of such options of
-each, of the transfers between them, of the greatest transfer on a dependency of the first, and of the greatest on a
-dependency on the last (on or of any operator, wherever it is; whether places differ is not asked). ``wait(k)`` is the
-greatest length of a chain, 0 without one.
+``wait(k)`` says how long the spine can keep the host waiting from block k on. Let length(v) be how long spine operator v
+and what follows it without the host can take: 0 if each option of v occupies the host (on the host, duration > 0);
+else the longest duration of the others, plus the greatest, over dependencies of any operator w on v, of the transfer
+plus (length(w) if w is of the spine). ``wait(k)`` is the greatest, over spine operators v of the blocks k, k + 1, …, of
+length(v) plus the greatest transfer on a dependency of v (0 without one); 0 if there are no such operators. Whether
+places differ is not asked.
 
 A filler that occupies the host for d ticks, d > wait(k), k being its release, delays the spine by d - wait(k) or more:
 let every operator off the host start as soon as the spine operators before it allow. What runs elsewhere when the
