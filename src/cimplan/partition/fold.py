@@ -1,6 +1,7 @@
 """The best a network can do according to its blocks: labels folded along the spine.
 
-A label stands for a way through the blocks so far: crossbars used; `time`, the finish of the last cut; `busy`, the
+A label stands for a way through the blocks so far: crossbars used; `time`, the finish of the last cut, or later by what
+fillers delay that are too long for any wait; `busy`, the
 earliest time at which a host without a pause has also done all filler work released so far; and filler work that
 cannot start before some time. `cimplan.plan.certificate` defines the steps and says why their least result is a
 lower bound.
@@ -54,10 +55,23 @@ class Label(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """One choice of options of a filler group: crossbars, host work, lead, and the work that comes after the lead."""
+    """One choice of options of a filler group.
+
+    Attributes
+    ----------
+    crossbars, work : int
+        What it takes of crossbars and of the host.
+    delay : int
+        By how much it delays the spine, because no wait is long enough.
+    lead, late : int
+        A lead, and the work that comes after it.
+    choices : tuple of (int, int)
+        Operators and their options.
+    """
 
     crossbars: int
     work: int
+    delay: int
     lead: int
     late: int
     choices: tuple[tuple[int, int], ...]
@@ -87,20 +101,25 @@ def fold(tables: Tables, rest: Remaining, goal: Goal) -> tuple[list[Label], int]
     FoldLimitError, OutOfTimeError
         If there are too many labels with delayed work, or that takes too long.
     """
-    states, count = fold_until(tables, len(tables.blocks), rest, goal)
+    states, count = fold_until(tables, len(tables.blocks), rest, goal, delays=True)
     final = [label for labels in states.values() for label in labels]
     return sorted(final, key=lambda label: (label.busy, label.crossbars)), count
 
 
-def fold_until(tables: Tables, stop: int, rest: Remaining, goal: Goal) -> tuple[dict[int, list[Label]], int]:
-    """Fold the blocks before block `stop`; return the labels per option of the last cut, and how many it took."""
+def fold_until(
+    tables: Tables, stop: int, rest: Remaining, goal: Goal, *, delays: bool = False
+) -> tuple[dict[int, list[Label]], int]:
+    """Fold the blocks before block `stop`; return the labels per option of the last cut, and how many it took.
+
+    Without `delays`, `time` is when the last cut ends, and nothing else.
+    """
     problem = tables.network.problem
     states: dict[int, list[Label]] = {-1: [Label(0, 0, 0, (), None)]}
     count = 0
     for k in range(stop):
         watch(goal.deadline)
         end, flush = tables.spine.end(k), tables.flushes(k)
-        states = {q: _release(tables, k, q, labels, goal.budget) for q, labels in states.items()}
+        states = {q: _release(tables, k, q, labels, goal.budget, delays=delays) for q, labels in states.items()}
         grown: dict[int, list[Label]] = {}
         for q, labels in states.items():
             for to, some in tables.ways[k][q].items():
@@ -155,13 +174,16 @@ def _late(delayed: Delayed) -> Iterator[tuple[int, int]]:
             yield delayed[i], late
 
 
-def _release(tables: Tables, block: int, option: int, labels: list[Label], budget: int) -> list[Label]:
+def _release(tables: Tables, block: int, option: int, labels: list[Label], budget: int, *, delays: bool) -> list[Label]:
     """Let each filler released in a block choose an option."""
     groups = tables.released(block)
     if not groups:
         return labels
     if not tables.delayed:
-        offers = [Offer(c, w, 0, 0, choices) for c, w, choices in group_trade_offs(tables, block)]
+        offers = [
+            Offer(crossbars, work, delay if delays else 0, 0, 0, choices)
+            for crossbars, work, delay, choices in group_trade_offs(tables, block)
+        ]
         return undominated(list(_with_offers(labels, offers, budget, 0)))
     for group in groups:
         kept = keeps_lead(tables.network, group)
@@ -174,12 +196,13 @@ def _release(tables: Tables, block: int, option: int, labels: list[Label], budge
 
 def _with_offers(labels: list[Label], offers: list[Offer], budget: int, slots: int) -> Iterator[Label]:
     for label in labels:
-        for crossbars, work, lead, late, choices in offers:
+        for crossbars, work, delay, lead, late, choices in offers:
             if label.crossbars + crossbars <= budget:
                 delayed = label.delayed
                 if slots:
                     delayed += (label.time + lead, late) if late else (0, 0)
-                yield Label(label.crossbars + crossbars, label.time, label.busy + work, delayed, (label, None, choices))
+                time, busy = label.time + delay, label.busy + work
+                yield Label(label.crossbars + crossbars, time, busy, delayed, (label, None, choices))
 
 
 def keeps_lead(network: Network, group: Group) -> bool:
@@ -194,7 +217,7 @@ def group_offers(tables: Tables, group: Group, from_option: int, lead: bool) -> 
     """Return the choices of a filler group that are not useless, seen from an option of the cut before it."""
     network, problem = tables.network, tables.network.problem
     if not lead:
-        return [Offer(c, w, 0, 0, choices) for c, w, choices in knapsack(network, group.operators)]
+        return [Offer(some.crossbars, some.work, 0, 0, 0, some.choices) for some in knapsack(tables, group)]
     cut = tables.spine.start(group.release)
     place = None if cut is None else problem.options[cut][from_option].place
     combinations: list[dict[int, int]] = [{}]
@@ -220,10 +243,10 @@ def group_offers(tables: Tables, group: Group, from_option: int, lead: bool) -> 
             if least * late > best_lead * best_late:
                 best_lead, best_late = least, late
         crossbars = sum(option.crossbars for option in picked.values())
-        offers.append(Offer(crossbars, sum(work.values()), best_lead, best_late, tuple(chosen.items())))
+        offers.append(Offer(crossbars, sum(work.values()), 0, best_lead, best_late, tuple(chosen.items())))
     kept: list[Offer] = []
-    for offer in sorted(offers, key=lambda offer: offer[:4]):
-        if not any(all(a <= b for a, b in zip(other[:4], offer[:4], strict=True)) for other in kept):
+    for offer in sorted(offers, key=lambda offer: offer[:5]):
+        if not any(all(a <= b for a, b in zip(other[:5], offer[:5], strict=True)) for other in kept):
             kept.append(offer)
     return kept
 

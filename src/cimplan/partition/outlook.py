@@ -146,7 +146,7 @@ class Outlook:
         self.players, self.suffix = players, suffix
         self.options = players.options
         self.spine = players.tables.spine
-        self.tails = Tails(players)
+        self.tails, self.waits = Tails(players), players.tables.waits
         self.blocks = [block.operators() for block in players.tables.blocks]
         self.occupying = {
             v for v in players.operators if all(o.duration > 0 for o in self.options[v] if o.place == HOST)
@@ -188,7 +188,7 @@ class Outlook:
             beside.work + here.work,
             beside,
             here,
-            self.tails.longest_wait[block],
+            self.waits.longest[block],
             [
                 End(paths, self._following(block, b, flexible), self._following(block, b, beside.flexible))
                 for b, paths in here.ends
@@ -214,9 +214,9 @@ class Outlook:
                 continue
             work += ticks
             if soon:
-                delay += max(0, ticks - self.tails.longest_wait[block])
+                delay += max(0, ticks - self.waits.longest[block])
             else:
-                later += max(0, ticks - self.tails.longest_wait[self.release[v]])
+                later += max(0, ticks - self.waits.longest[self.release[v]])
         column = {slot: number for number, slot in enumerate(slots, READY)}
         ways = [
             self._ways(v, column, self.tails.whole[v], queued, range(len(self.options[v])))
@@ -247,7 +247,7 @@ class Outlook:
                 for v in waiting
             ]
             ends.append((b, [path for path in paths if path]))
-        pending = [(at, self.tails.chain.get(v, 0) if place != HOST else 0) for (v, place), at in column.items()]
+        pending = [(at, self.waits.chain.get(v, 0) if place != HOST else 0) for (v, place), at in column.items()]
         refund = self.options[end][queued[end]].crossbars if end is not None and end in queued else 0
         return Here(work, tuple(flexible), ends, pending, refund)
 
@@ -285,7 +285,7 @@ class Outlook:
         if key not in self._known:
             if flexible:
                 v = flexible[0]
-                wait = 0 if v in self.players.block_of else self.tails.longest_wait[max(block, self.release[v])]
+                wait = 0 if v in self.players.block_of else self.waits.longest[max(block, self.release[v])]
                 after = self._following(block, end_option, flexible[1:]).with_choice(self.options[v], wait)
             elif block == len(self.blocks):
                 after = NOTHING
@@ -335,7 +335,7 @@ def _latest_of(numbers: Numbers, several: list[Ways]) -> int:
 
 
 def _delay(numbers: Numbers, ahead: Ahead) -> int:
-    """Return by how much fillers delay the spine that are too long for any wait (`tails.Tails.longest_wait`).
+    """Return by how much fillers delay the spine that are too long for any wait (`waits`).
 
     What has begun may last longer than anything that has not. Whatever part of that fillers use, the first of them
     would have used the longest wait anyway, so that together they gain no more than the difference.

@@ -54,7 +54,7 @@ def descend(tables: Tables, rest: Remaining, budget: int, *, heavy: bool) -> Sch
     for k in range(len(tables.blocks)):
         after = rest.load[k + 1] if heavy else rest.path[k + 1]
         best: tuple[tuple[int, int, int], int, Way, tuple[tuple[int, int], ...]] | None = None
-        for crossbars, work, choices in group_trade_offs(tables, k) or [(0, 0, ())]:
+        for crossbars, work, _, choices in group_trade_offs(tables, k):
             for to, some in tables.ways[k][option].items():
                 for way in some:
                     spent = crossbars + way.crossbars

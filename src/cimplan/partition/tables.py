@@ -7,17 +7,19 @@ the *path* (the blocks follow one another) and the *load* (the host must do all 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from cimplan.cost.problem import HOST
 from cimplan.partition.block import LABEL_LIMIT, Block, Ways, enumerate_ways
+from cimplan.partition.dominance import add_step
 from cimplan.partition.spine import Group, Spine
 from cimplan.partition.structure import Network
+from cimplan.partition.waits import Waits, find_waits
 
 Integers = npt.NDArray[np.int64]
 
@@ -114,6 +116,11 @@ class Tables:
         return block in self.flushed
 
     @cached_property
+    def waits(self) -> Waits:
+        """How long the spine can keep the host waiting."""
+        return find_waits(self.network, self.spine)
+
+    @cached_property
     def flushed(self) -> frozenset[int]:
         """The blocks before whose end all fillers released so far must be done."""
         return _flushes(self.spine)
@@ -205,7 +212,7 @@ class Remaining:
 def remaining(tables: Tables, budget: int, *, every: bool = False) -> Remaining:
     """Fold the blocks from the end, for one budget, or for every budget up to it."""
     count = len(tables.blocks)
-    offers = [[(c, w) for c, w, _ in group_trade_offs(tables, k)] or [(0, 0)] for k in range(count)]
+    offers = [group_trade_offs(tables, k) for k in range(count)]
     windows, unit = _windows(tables, offers, budget, every)
     end = Floor(unit, 0, np.zeros(1, dtype=np.int64))
     paths: list[dict[int, Floor]] = [{-1: end}]
@@ -216,14 +223,15 @@ def remaining(tables: Tables, budget: int, *, every: bool = False) -> Remaining:
         cut = tables.spine.end(k)
         path_after, load_after = paths[-1], loads[-1]
         both = {q: _greater(path_after[q], load_after[q]) for q in path_after} if loaded else path_after
-        fewest = min(c for c, _ in offers[k])
+        fewest = min(offer.crossbars for offer in offers[k])
+        delay = min(offer.delay for offer in offers[k])
         path: dict[int, Floor] = {}
         load: dict[int, Floor] = {}
         for q, ways in tables.ways[k].items():
             least = np.full(entries, UNREACHABLE)
             for to, some in ways.items():
                 for way in some:
-                    rest = both[to].spent(first, entries, way.crossbars + fewest, way.time)
+                    rest = both[to].spent(first, entries, way.crossbars + fewest, way.time + delay)
                     np.minimum(least, rest, out=least)
             path[q] = Floor(unit, first, least)
             if not loaded:
@@ -234,7 +242,7 @@ def remaining(tables: Tables, budget: int, *, every: bool = False) -> Remaining:
                 idle = 0 if option is None or option.place == HOST or not tables.flushes(k) else option.duration
                 after = both[to] if tables.flushes(k) else load_after[to]
                 for way in some:
-                    for crossbars, work in offers[k]:
+                    for crossbars, work, _, _ in offers[k]:
                         ticks = way.host_time + idle + work
                         rest = after.spent(first, entries, way.crossbars + crossbars, ticks)
                         np.minimum(busy, rest, out=busy)
@@ -245,7 +253,7 @@ def remaining(tables: Tables, budget: int, *, every: bool = False) -> Remaining:
 
 
 def _windows(
-    tables: Tables, offers: list[list[tuple[int, int]]], budget: int, every: bool
+    tables: Tables, offers: list[list[FillerChoice]], budget: int, every: bool
 ) -> tuple[list[tuple[int, int]], int]:
     """Return, per block, the first number of units left and how many numbers matter; and the unit.
 
@@ -254,7 +262,7 @@ def _windows(
     """
     use = [
         max(way.crossbars for ways in tables.ways[k].values() for some in ways.values() for way in some)
-        + max(c for c, _ in offers[k])
+        + max(offer.crossbars for offer in offers[k])
         for k in range(len(tables.blocks))
     ]
     unit = 1
@@ -279,42 +287,58 @@ def _greater(one: Floor, other: Floor) -> Floor:
     return Floor(one.unit, one.first, np.maximum(one.ticks, other.ticks))
 
 
-def group_trade_offs(tables: Tables, block: int) -> list[tuple[int, int, tuple[tuple[int, int], ...]]]:
-    """Return (crossbars, host work, choices) of all fillers released in a block together, none useless."""
-    found: list[tuple[int, int, tuple[tuple[int, int], ...]]] = []
+class FillerChoice(NamedTuple):
+    """Options of some fillers: what they take, and by how much they delay the spine because no wait is long enough."""
+
+    crossbars: int
+    work: int
+    delay: int
+    choices: tuple[tuple[int, int], ...]
+
+
+NO_FILLERS = FillerChoice(0, 0, 0, ())
+
+
+def group_trade_offs(tables: Tables, block: int) -> list[FillerChoice]:
+    """Return the choices of all fillers released in a block together, none useless; one choice if there are none."""
+    found = [NO_FILLERS]
     for group in tables.released(block):
-        offers = knapsack(tables.network, group.operators)
-        if not found:
+        offers = knapsack(tables, group)
+        if found == [NO_FILLERS]:
             found = offers
-            continue
-        joined = [(c + d, w + x, (*a, *b)) for c, w, a in found for d, x, b in offers]
-        found = _undominated(joined)
-    return found
-
-
-def knapsack(network: Network, operators: Sequence[int]) -> list[tuple[int, int, tuple[tuple[int, int], ...]]]:
-    """Return all trade-offs (crossbars, host work, choices) of operators whose order does not matter."""
-    found: list[tuple[int, int, tuple[tuple[int, int], ...]]] = [(0, 0, ())]
-    for v in operators:
-        offers = [
-            (option.crossbars, option.duration if option.place == HOST else 0, ((v, o),))
-            for o, option in enumerate(network.problem.options[v])
-        ]
-        if len(offers) == 1:
-            c, w, choice = offers[0]
-            found = [(d + c, x + w, a + choice) for d, x, a in found]
         else:
-            found = _undominated([(d + c, x + w, a + choice) for d, x, a in found for c, w, choice in offers])
+            found = _undominated([_both(one, other) for one in found for other in offers])
     return found
 
 
-def _undominated(
-    offers: list[tuple[int, int, tuple[tuple[int, int], ...]]],
-) -> list[tuple[int, int, tuple[tuple[int, int], ...]]]:
-    kept = []
-    least: int | None = None
-    for offer in sorted(offers, key=lambda offer: offer[:2]):
-        if least is None or offer[1] < least:
-            kept.append(offer)
-            least = offer[1]
-    return kept
+def knapsack(tables: Tables, group: Group) -> list[FillerChoice]:
+    """Return all trade-offs of a filler group, the order of the operators not being looked at.
+
+    Where leads are kept, delays are not: leads count from when a cut really ends.
+    """
+    wait = UNREACHABLE if tables.delayed else tables.waits.longest[group.release]
+    found = [NO_FILLERS]
+    for v in group.operators:
+        offers = []
+        for o, option in enumerate(tables.network.problem.options[v]):
+            work = option.duration if option.place == HOST else 0
+            offers.append(FillerChoice(option.crossbars, work, max(0, work - int(wait)), ((v, o),)))
+        joined = [_both(one, other) for one in found for other in offers]
+        found = joined if len(offers) == 1 else _undominated(joined)
+    return found
+
+
+def _both(one: FillerChoice, other: FillerChoice) -> FillerChoice:
+    return FillerChoice(
+        one.crossbars + other.crossbars,
+        one.work + other.work,
+        one.delay + other.delay,
+        one.choices + other.choices,
+    )
+
+
+def _undominated(offers: list[FillerChoice]) -> list[FillerChoice]:
+    works: list[int] = []
+    delays: list[int] = []
+    ranked = sorted(offers, key=lambda offer: offer[:3])
+    return [offer for offer in ranked if add_step(works, delays, offer.work, offer.delay)]

@@ -1,10 +1,10 @@
-"""How long what follows an operator takes at least, by way of the graph, and how long the host can be kept waiting."""
+"""How long what follows an operator takes at least, by way of the graph."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cimplan.partition.players import Players, host_ticks
+from cimplan.partition.players import Players
 
 
 class Tails:
@@ -16,10 +16,6 @@ class Tails:
         Per spine operator, option of its block's end, and own option: the least ticks until that end starts.
     whole : dict of int to list of int
         Per operator and option: the least ticks from its start to the end of all that follow it.
-    chain : dict of int to int
-        Per spine operator that can run off the host: how long a chain of such operators from there on can be.
-    longest_wait : list of int
-        Per block: how long a chain of the spine from there on can be that does not need the host.
     """
 
     def __init__(self, players: Players) -> None:
@@ -27,8 +23,6 @@ class Tails:
         self.spine = players.tables.spine
         self.within = self._within()
         self.whole = self._whole()
-        self.chain: dict[int, int] = {}
-        self.longest_wait = self._longest_waits()
 
     def _within(self) -> dict[int, list[list[int]]]:
         tails: dict[int, list[list[int]]] = {}
@@ -70,26 +64,3 @@ class Tails:
         return min(
             tail + (delay if other.place != place else 0) for tail, other in zip(tails, self.options[w], strict=True)
         )
-
-    def _longest_waits(self) -> list[int]:
-        """Return how long chains are; fill in `chain`.
-
-        A filler that runs longer than any chain delays the spine by the rest: what happens elsewhere was begun by what
-        ended before on the host, so that it has come to its end, and nothing happens until the filler ends. Cut that
-        time out, and what remains is a schedule of the spine without the filler.
-        """
-        network, block_of = self.players.tables.network, self.players.block_of
-        waits = [0] * (len(self.players.tables.blocks) + 1)
-        for v in reversed(self.players.operators):
-            if v not in block_of:
-                continue
-            elsewhere = [option.duration for option in self.options[v] if not host_ticks(option)]
-            if elsewhere:
-                after = max((delay + self.chain.get(w, 0) for w, delay in network.after[v]), default=0)
-                self.chain[v] = max(elsewhere) + after
-            # Even without the host, a transfer may come before: also one from an earlier block.
-            before = max((delay for _, delay in network.before[v]), default=0)
-            waits[block_of[v]] = max(waits[block_of[v]], before + self.chain.get(v, 0))
-        for k in reversed(range(len(waits) - 1)):
-            waits[k] = max(waits[k], waits[k + 1])
-        return waits

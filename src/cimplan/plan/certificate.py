@@ -63,13 +63,12 @@ entry, unless ``reason`` is ``"chain"``.
 
 Waits
 -----
-``wait(k)`` says how long the spine can keep the host waiting from block k on. Let length(v) be how long the spine
-operator v and what follows it without the host can take: 0 if each option of v occupies the host (on the host,
-duration > 0); else the longest duration of the others, plus the greatest, over dependencies of any operator w on v, of
-the transfer plus (length(w) if w is of the spine). ``wait(k)`` is the greatest, over spine operators v of the blocks
-k, k + 1, …, of length(v) plus the greatest transfer on a dependency of v (0 without one); 0 without such operators.
-Whether
-places differ is not asked.
+``wait(k)`` says how long the spine can keep the host waiting from block k on. Only dependencies among spine operators
+count here, with their transfer if two of their options have different places, else with 0. Let length(v) be how long
+the spine operator v and what follows it without the host can take: 0 if each option of v occupies the host (on the
+host, duration > 0); else the longest duration of the others, plus the greatest, over dependencies of w on v, of the
+transfer plus length(w). ``wait(k)`` is the greatest, over spine operators v of the blocks k, k + 1, …, of length(v)
+plus the greatest transfer on a dependency of v, 0 without one; and 0 without such operators.
 
 A filler that occupies the host for d ticks, d > wait(k), k being its release, delays the spine by d - wait(k) or more:
 let every operator off the host start as soon as the spine operators before it allow. What runs elsewhere when the
