@@ -19,11 +19,12 @@ def reachable(problem: Problem) -> set[tuple[int, int]]:
 
 
 def naive_certificate(
-    problem: Problem, rng: random.Random, lower_bound: int, *, exhausted: bool = False
+    problem: Problem, rng: random.Random, lower_bound: int, *, exhausted: bool = False, delayed: float = 0.6
 ) -> Certificate:
     """Return a certificate with random dropped operators and fillers, and complete tables."""
     count = len(problem)
     role = [rng.choice(["spine"] * 6 + ["dropped", "filler", "filler"]) for _ in range(count)]
+    delayed = rng.choice([0, delayed])
     dropped = tuple(v for v in range(count) if role[v] == "dropped")
     loose = [v for v in range(count) if role[v] == "filler"]
     groups: list[list[int]] = []
@@ -56,7 +57,7 @@ def naive_certificate(
         budget=problem.budget,
         cuts=tuple(cuts),
         blocks=tuple(blocks),
-        fillers=tuple(FillerGroup(tuple(group), rng.random() < 0.6) for group in groups),
+        fillers=tuple(FillerGroup(tuple(group), rng.random() < delayed) for group in groups),
         dropped=dropped,
         exhausted=exhausted,
     )
@@ -116,3 +117,94 @@ def schedules(problem: Problem, picked: dict, start: int | None, place: str | No
             )
         )
     return found
+
+
+def naive_waits(problem: Problem, certificate: Certificate) -> list[int]:
+    """Return wait(k) of each block, and 0 for the end: the longest of all chains, one by one."""
+    before = reachable(problem)
+    left_out = {*certificate.dropped, *(v for group in certificate.fillers for v in group.operators)}
+    spine = [v for v in range(len(problem)) if v not in left_out]
+    edges = {(edge.source, edge.target): edge.transfer for edge in problem.dependencies}
+
+    def step(u: int, w: int) -> int | None:
+        """Return the ticks between two operators that follow each other, None if they do not."""
+        if (u, w) in edges:
+            places = {option.place for v in (u, w) for option in problem.options[v]}
+            return edges[u, w] if len(places) > 1 else 0
+        between = any((u, x) in before and (x, w) in before for x in spine)
+        return 0 if (u, w) in before and not between else None
+
+    def length(v: int) -> int:
+        apart = [option.duration for option in problem.options[v] if option.place != HOST or option.duration == 0]
+        if not apart:
+            return 0
+        return max(apart) + max((ticks + length(w) for w in spine if (ticks := step(v, w)) is not None), default=0)
+
+    waits = []
+    for number in range(len(certificate.cuts) + 2):
+        some = [v for v in spine if number == 0 or block_of(certificate, before, v) >= number]
+        into = {v: max((ticks for u in spine if (ticks := step(u, v)) is not None), default=0) for v in some}
+        waits.append(max((into[v] + length(v) for v in some), default=0))
+    return waits
+
+
+def block_of(certificate: Certificate, before: set[tuple[int, int]], v: int) -> int:
+    return sum((cut, v) in before for cut in certificate.cuts)
+
+
+def naive_fold(problem: Problem, certificate: Certificate) -> int | None:
+    """Return the value of the fold without delayed groups: all choices, all points, nothing dropped on the way."""
+    assert not any(group.delayed for group in certificate.fillers)
+    before = reachable(problem)
+    waits = naive_waits(problem, certificate)
+    last = len(certificate.cuts)
+    groups = [group.operators for group in certificate.fillers]
+    release = [min(block_of(certificate, before, v) for v in group) for group in groups]
+    due = [
+        max(sum((v, cut) not in before for cut in certificate.cuts) for v in group) for group in groups
+    ]  # the cuts that an operator does not precede come first
+    least = sum(min(option.crossbars for option in problem.options[v]) for v in certificate.dropped)
+    labels = {(-1, least, 0, 0)}
+    pending: list[int] = []
+    for number in range(last + 1):
+        cut = certificate.cuts[number - 1] if number else None
+        end = certificate.cuts[number] if number < last else None
+        for at, group in enumerate(groups):
+            if release[at] != number:
+                continue
+            pending.append(due[at])
+            for v in group:
+                labels = {
+                    (
+                        q,
+                        crossbars + option.crossbars,
+                        t + (max(0, option.duration - waits[number]) if option.place == HOST else 0),
+                        e + (option.duration if option.place == HOST else 0),
+                    )
+                    for q, crossbars, t, e in labels
+                    for option in problem.options[v]
+                }
+        flushed = bool(pending) and max(pending) <= number
+        block = certificate.blocks[number]
+        table = block.fronts
+        if block.reason == "chain":
+            table = fronts(problem, [] if end is None else [end], cut, end)
+        grown = set()
+        for q, crossbars, t, e in labels:
+            for front in table:
+                if front.from_option != q:
+                    continue
+                end_option = None if end is None else problem.options[end][front.to_option]
+                p = 0 if end_option is None else end_option.duration
+                g = p if end_option is not None and end_option.place == HOST else 0
+                for point in front.points:
+                    if flushed:
+                        t2 = e2 = p + max(t + point.time - p, e + point.host_time - g)
+                    else:
+                        t2 = t + point.time
+                        e2 = max(t2, e + point.host_time)
+                    grown.add((front.to_option, crossbars + point.crossbars, t2, e2))
+        labels = grown
+        if flushed:
+            pending = []
+    return min((e for _, crossbars, _, e in labels if crossbars <= certificate.budget), default=None)

@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from naive_certificate import fronts, naive_certificate, reachable
+from naive_certificate import fronts, naive_certificate, naive_fold, naive_waits, reachable
 from oracle import optimum, random_problem
 
 from cimplan.cost.problem import CIM, HOST, Dependency, Option, Problem
@@ -17,6 +17,7 @@ from cimplan.errors import InternalError
 from cimplan.plan.certificate import Block, Certificate, FillerGroup, Front, Point
 from cimplan.plan.certificate_check import verify_certificate
 from cimplan.plan.certificate_fold import Label, undominated
+from cimplan.plan.certificate_parts import Parts
 
 
 def cases(seed: int, count: int, most: int = 6) -> list[tuple[Problem, int, random.Random]]:
@@ -44,6 +45,24 @@ def test_complete_tables_prove_bounds_up_to_their_fold_and_never_above_the_optim
         assert too_much.verdict == "refuted"
         assert f"gives {report.bound}" in too_much.notes[0]
     assert tight > 60, "bounds that are never tight would pass as well"
+
+
+def test_waits_and_folds_are_those_of_the_definition() -> None:
+    waiting = delaying = 0
+    for problem, best, rng in cases(3, 400, most=7):
+        certificate = naive_certificate(problem, rng, best + 1, exhausted=True, delayed=0)
+        waits = naive_waits(problem, certificate)
+        assert list(Parts(problem, certificate).waits.longest) == waits
+        value = naive_fold(problem, certificate)
+        assert value is not None
+        assert value <= best
+        report = verify_certificate(problem, certificate, search_nodes=0)
+        assert (report.verdict, report.bound) == ("incomplete", value)
+        waiting += any(waits)
+        fillers = [option for group in certificate.fillers for v in group.operators for option in problem.options[v]]
+        delaying += any(option.place == HOST and option.duration > waits[0] > 0 for option in fillers)
+    assert waiting > 200
+    assert delaying > 50
 
 
 def test_no_disturbed_certificate_proves_more_than_the_optimum() -> None:
@@ -330,6 +349,53 @@ def test_a_group_is_due_when_its_last_operator_must_be_done() -> None:
     options = {"a": cim(1), "e": host(2), "m": host(1), "z": cim(5), "f": host(5), "d": host(1)}
     edges = {"ae": 0, "em": 0, "am": 0, "mz": 0, "zd": 0, "af": 0, "fd": 0}
     assert bounded(options, edges, "amd", (("ef", False),)) == (10, 10)
+
+
+def test_a_filler_longer_than_any_wait_delays_the_spine() -> None:
+    # f must run while x, y or z does, but none of them takes as long.
+    options = {
+        "a": host(1),
+        "x": cim(4),
+        "b": host(1),
+        "y": cim(6),
+        "c": host(1),
+        "z": cim(3),
+        "d": host(1),
+        "f": host(9),
+    }
+    edges = {"ax": 0, "xb": 0, "by": 0, "yc": 0, "cz": 0, "zd": 0}
+    assert bounded(options, edges, "axbyczd", (("f", False),)) == (20, 20)
+    assert bounded(options, edges, "axbyczd", (("f", True),)) == (20, 17)  # such a fold does not count it
+    edges["cf"] = 0  # of the long pauses none is left
+    order = {name: options[name] for name in "axbyczfd"}
+    assert bounded(order, edges, "axbyczd", (("f", False),)) == (23, 23)
+    options["g"] = host(8)
+    edges = {pair: ticks for pair, ticks in edges.items() if "f" not in pair}
+    assert bounded(options, edges, "axbyczd", (("f", False), ("g", False))) == (24, 22)
+
+
+def test_a_transfer_into_an_operator_on_the_host_is_a_wait() -> None:
+    options = {"c": cim(1), "v": host(1), "f": host(5)}
+    assert bounded(options, {"cv": 10, "cf": 0}, "cv", (("f", False),)) == (12, 12)
+    assert bounded(options, {"cv": 3, "cf": 0}, "cv", (("f", False),)) == (7, 7)
+
+
+def test_cuts_that_only_a_path_beside_the_spine_joins_keep_the_host_waiting_one_after_another() -> None:
+    options = {"c": cim(10), "g": cim(0), "w": cim(10), "f": host(20)}
+    for groups in ((("g", False), ("f", False)), (("gf", False),)):
+        assert bounded(options, {"cg": 0, "gw": 0}, "cw", groups) == (20, 20)
+    assert bounded(options, {"cg": 0, "gw": 0}, "cw", (("f", False),), dropped="g") == (20, 20)
+    options = {"u": cim(10), "x": cim(9), "g": cim(0), "w": cim(10), "f": host(20)}
+    assert bounded(options, {"ug": 0, "gw": 0, "xw": 0}, "w", (("f", False), ("g", False))) == (20, 20)
+
+
+def test_a_choice_of_fillers_weighs_crossbars_work_and_delay() -> None:
+    # Of two fillers one may leave the host: the long one delays the spine, two shorter ones are more work.
+    options = {"a": host(1), "x": cim(6), "d": host(1), "f": (*host(8), *cim(1, 2)), "g": (*host(6), *cim(1, 2))}
+    assert bounded(options, {"ax": 0, "xd": 0}, "axd", (("fg", False),), budget=5) == (8, 8)
+    assert bounded(options, {"ax": 0, "xd": 0}, "axd", (("fg", False),), budget=3) == (8, 8)
+    options["h"] = (*host(6), *cim(1, 2))
+    assert bounded(options, {"ax": 0, "xd": 0}, "axd", (("fgh", False),), budget=3) == (14, 14)
 
 
 def test_dropped_operators_still_take_their_crossbars() -> None:

@@ -104,12 +104,11 @@ def host(duration: int) -> tuple[Option, ...]:
 def head(budget: int = 4) -> tuple[Problem, Certificate]:
     """A chain of host and crossbar work, and beside it a head in two pieces that do not fit the host's pauses.
 
-    start -> conv (7) -> mid -> conv (7) -> last, and start -> left (5) -> right (5) -> last: each pause of 7 takes one
-    piece of the head. With pieces of 8 and 2 the fold still fills both pauses without loss, a schedule cannot.
+    start -> conv (4) -> mid -> conv (10) -> last, and start -> left (5) -> right (9) -> last: neither piece is longer
+    than the longest pause, and so the fold fills both pauses without loss, but a schedule cannot.
     """
     names = ("start", "conv1", "left", "mid", "conv2", "right", "last")
-    cim = (Option(CIM, 7, 1),)
-    options = (host(1), cim, host(8), host(1), cim, host(2), host(1))
+    options = (host(1), (Option(CIM, 4, 1),), host(5), host(1), (Option(CIM, 10, 1),), host(9), host(1))
     edges = ((0, 1), (0, 2), (1, 3), (2, 5), (3, 4), (4, 6), (5, 6))
     problem = Problem(names, options, tuple(Dependency(u, v, 0) for u, v in edges), budget)
     certificate = Certificate(

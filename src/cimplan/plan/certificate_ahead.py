@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cimplan.cost.problem import HOST
+from cimplan.cost.problem import Option
 from cimplan.plan.certificate import Point
-from cimplan.plan.certificate_parts import Parts
+from cimplan.plan.certificate_parts import Parts, host_time
 
 Table = Sequence[tuple[int, int, tuple[Point, ...]]]
 
@@ -42,10 +42,13 @@ class Ahead:
 
 
 def time_ahead(parts: Parts, tables: Sequence[Table], crossbars_left: int) -> list[Ahead]:
-    """Return bounds on the time still to come (t only ever grows by the time of a block)."""
+    """Return bounds on the time still to come: that of the blocks, and what long fillers delay.
+
+    The latter holds also where a fold does not count it: no filler of which a block knows has started before it.
+    """
 
     def priced(price: int) -> Ahead:
-        extra = _fillers(parts, len(tables), price, count_work=False)
+        extra = _fillers(parts, len(tables), price, parts.waits.delay)
         return _priced(tables, price, lambda point: point.time, extra)
 
     return _with_good_price(priced, crossbars_left)
@@ -55,7 +58,7 @@ def host_ahead(parts: Parts, tables: Sequence[Table], crossbars_left: int) -> li
     """Return bounds on the host's work still to come (e grows by it at least)."""
 
     def priced(price: int) -> Ahead:
-        extra = _fillers(parts, len(tables), price, count_work=True)
+        extra = _fillers(parts, len(tables), price, lambda _, option: host_time(option))
         return _priced(tables, price, lambda point: point.host_time, extra)
 
     return _with_good_price(priced, crossbars_left)
@@ -81,16 +84,13 @@ def _with_good_price(priced: Callable[[int], Ahead], crossbars_left: int) -> lis
     return [free, best]
 
 
-def _fillers(parts: Parts, blocks: int, price: int, *, count_work: bool) -> list[tuple[int, int]]:
+def _fillers(parts: Parts, blocks: int, price: int, weight: Callable[[int, Option], int]) -> list[tuple[int, int]]:
     """Return (cost, crossbars) of the fillers released at each block when each operator takes its cheapest option."""
     extra = [(0, 0)] * blocks
     for group in parts.groups:
         for v in group.operators:
             cost, crossbars = min(
-                (
-                    price * option.crossbars + (option.duration if count_work and option.place == HOST else 0),
-                    option.crossbars,
-                )
+                (price * option.crossbars + weight(group.released, option), option.crossbars)
                 for option in parts.problem.options[v]
             )
             before = extra[group.released]

@@ -5,9 +5,10 @@ Labels that cannot end below the claimed bound are dropped on the way: the quest
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 from cimplan.cost.problem import HOST, Option
 from cimplan.plan.block_search import Effort
@@ -26,7 +27,7 @@ class Label:
     crossbars : int
         Taken so far.
     time : int
-        Finish of the last cut (t).
+        Finish of the last cut (t); in a fold also what long fillers delay that have been released by then.
     host_free : int
         Earliest time at which a host that never pauses has also done all filler work released so far (e).
     delayed : tuple of (int, int)
@@ -47,20 +48,27 @@ def fold(parts: Parts, effort: Effort) -> int | None:
     OutOfEffortError
         If the filler groups have too many choices.
     """
-    labels = labels_before(parts, len(parts.certificate.blocks), effort)
+    counted = not any(group.delayed for group in parts.groups)
+    labels = _labels_before(parts, len(parts.certificate.blocks), effort, count_delays=counted)
     return min((label.host_free for some in labels.values() for label in some), default=None)
 
 
 def labels_before(parts: Parts, stop: int, effort: Effort) -> dict[int, list[Label]]:
     """Return, per option of the cut before block `stop`, the labels that may end below the claimed lower bound.
 
-    The fillers that this block releases have not been released yet.
+    The fillers that this block releases have not been released yet. The times are those of the cut itself: what fillers
+    delay that have been released is not in them, as they may still run later.
 
     Raises
     ------
     OutOfEffortError
         If the filler groups have too many choices.
     """
+    return _labels_before(parts, stop, effort, count_delays=False)
+
+
+def _labels_before(parts: Parts, stop: int, effort: Effort, *, count_delays: bool) -> dict[int, list[Label]]:
+    """Return the labels before a block; with `count_delays`, long fillers delay the spine when they are released."""
     certificate = parts.certificate
     claimed, budget = certificate.lower_bound, certificate.budget
     tables = [parts.points(number) for number in range(len(certificate.blocks))]
@@ -82,7 +90,7 @@ def labels_before(parts: Parts, stop: int, effort: Effort) -> dict[int, list[Lab
         for group in parts.groups:
             if group.released == number:
                 labels = {
-                    option: undominated(_release(parts, group, number, option, some, effort))
+                    option: undominated(_release(_choices(parts, group, option, effort, count_delays), some))
                     for option, some in labels.items()
                 }
         flushed = number in parts.flushed
@@ -100,51 +108,75 @@ def labels_before(parts: Parts, stop: int, effort: Effort) -> dict[int, list[Lab
     return labels
 
 
-def _release(
-    parts: Parts, group: Group, number: int, cut_option: int, labels: list[Label], effort: Effort
-) -> Iterable[Label]:
+class _Choice(NamedTuple):
+    """What the options of a filler group add to a label.
+
+    Attributes
+    ----------
+    crossbars, work : int
+        Crossbars and ticks of the host.
+    delay : int
+        Ticks by which the spine is delayed.
+    lead, late : int
+        When the last part of the work may start, from the release on, and the work of that part.
+    """
+
+    crossbars: int
+    work: int
+    delay: int = 0
+    lead: int = 0
+    late: int = 0
+
+
+def _release(choices: Sequence[_Choice], labels: list[Label]) -> Iterable[Label]:
     """Yield the labels after every choice of options of a filler group."""
-    cut = parts.boundary(number)[0]
-    place = "" if cut is None else parts.problem.options[cut][cut_option].place
-    if group.delayed:
-        ways = _delayed_ways(parts, group, cut, place, effort)
-    else:
-        ways = [(crossbars, work, 0, 0) for crossbars, work in _plain_ways(parts, group)]
     for label in labels:
-        for crossbars, work, lead, late in ways:
+        for crossbars, work, delay, lead, late in choices:
             delayed = label.delayed
             if late:
                 delayed = tuple(sorted((*delayed, (label.time + lead, late))))
-            yield Label(label.crossbars + crossbars, label.time, label.host_free + work, delayed)
+            yield Label(label.crossbars + crossbars, label.time + delay, label.host_free + work, delayed)
 
 
-def _plain_ways(parts: Parts, group: Group) -> list[tuple[int, int]]:
-    """Return the undominated (crossbars, host work) of a group."""
-    ways = [(0, 0)]
+def _choices(parts: Parts, group: Group, cut_option: int, effort: Effort, count_delays: bool) -> Sequence[_Choice]:
+    """Return the choices of a group's options, released by a cut with an option."""
+    if not group.delayed:
+        return _plain_choices(parts, group, effort, count_delays)
+    cut = parts.boundary(group.released)[0]
+    place = "" if cut is None else parts.problem.options[cut][cut_option].place
+    return _delayed_choices(parts, group, cut, place, effort)
+
+
+def _plain_choices(parts: Parts, group: Group, effort: Effort, count_delays: bool) -> list[_Choice]:
+    """Return the undominated choices of a group that is not marked delayed."""
+    choices = [_Choice(0, 0)]
     for v in group.operators:
-        grown = sorted(
-            (crossbars + option.crossbars, work + host_time(option))
-            for crossbars, work in ways
+        offers = [
+            (option.crossbars, host_time(option), parts.waits.delay(group.released, option) if count_delays else 0)
             for option in parts.problem.options[v]
-            if crossbars + option.crossbars <= parts.certificate.budget
+        ]
+        grown = sorted(
+            _Choice(choice.crossbars + crossbars, choice.work + work, choice.delay + delay)
+            for choice in choices
+            for crossbars, work, delay in offers
+            if choice.crossbars + crossbars <= parts.certificate.budget
         )
-        ways = []
-        for crossbars, work in grown:
-            if not ways or work < ways[-1][1]:
-                ways.append((crossbars, work))
-    return ways
+        staircase = Staircase()
+        choices = [choice for choice in grown if staircase.take(choice.work, choice.delay)]
+        if any(delay for _, _, delay in offers):  # with three numbers there may be very many
+            for _ in choices:
+                effort.spend()
+    return choices
 
 
-def _delayed_ways(
-    parts: Parts, group: Group, cut: int | None, place: str, effort: Effort
-) -> list[tuple[int, int, int, int]]:
-    """Return (crossbars, host work, lead, late work) for every choice of a group's options."""
+def _delayed_choices(parts: Parts, group: Group, cut: int | None, place: str, effort: Effort) -> list[_Choice]:
+    """Return every choice of the options of a group that is marked delayed."""
     members = set(group.operators)
     before = {
         v: [(u, t) for u in group.operators if u in members and (t := parts.transfer(u, v)) is not None]
         for v in group.operators
     }
-    ways = set()
+    choices = set()
     for chosen in product(*(parts.problem.options[v] for v in group.operators)):
         effort.spend()
         option = dict(zip(group.operators, chosen, strict=True))
@@ -162,8 +194,8 @@ def _delayed_ways(
             if least * late > best[0]:
                 best = (least * late, least, late)
         crossbars = sum(some.crossbars for some in chosen)
-        ways.add((crossbars, sum(map(host_time, chosen)), best[1], best[2]))
-    return sorted(ways)
+        choices.add(_Choice(crossbars, sum(map(host_time, chosen)), 0, best[1], best[2]))
+    return sorted(choices)
 
 
 def _filled(label: Label, point: Point) -> Label:

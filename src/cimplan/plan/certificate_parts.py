@@ -5,10 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from cimplan.cost.problem import HOST, Option, Problem
 from cimplan.plan.certificate import Certificate, FillerGroup, Point
+from cimplan.plan.certificate_waits import Waits, find_waits
 
 
 def host_time(option: Option) -> int:
@@ -50,6 +52,11 @@ class Parts:
         self.groups = [self._group(group) for group in certificate.fillers]
         self.flushed = self._flushed()
 
+    @cached_property
+    def waits(self) -> Waits:
+        """How long the spine can keep the host waiting."""
+        return find_waits(self.problem, self.members, self._before)
+
     def _require_shape(self) -> None:
         problem, certificate = self.problem, self.certificate
         if problem.host_cores != 1:
@@ -82,13 +89,13 @@ class Parts:
         members: list[list[int]] = [[] for _ in self.certificate.blocks]
         number_of = {cut: number for number, cut in enumerate(cuts)}
         for v in spine:
-            number = number_of[v] if v in number_of else self._cuts_before(v)
+            number = number_of[v] if v in number_of else self.release(v)
             members[number].append(v)
         return members
 
     def _group(self, group: FillerGroup) -> Group:
         due = max(self.due(v) for v in group.operators)
-        released = min(self._cuts_before(v) for v in group.operators)
+        released = min(self.release(v) for v in group.operators)
         return Group(tuple(sorted(group.operators)), group.delayed, released, due)
 
     def _flushed(self) -> frozenset[int]:
@@ -106,7 +113,7 @@ class Parts:
                 pending = []
         return frozenset(found)
 
-    def _cuts_before(self, v: int) -> int:
+    def release(self, v: int) -> int:
         """Return how many cuts precede an operator; they are the first ones, because each precedes the next."""
         return bisect_left(self.certificate.cuts, True, key=lambda cut: not self.precedes(cut, v))
 
