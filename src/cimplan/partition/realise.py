@@ -99,14 +99,17 @@ def realise(tables: Tables, chosen: Sequence[int], order: Sequence[int], *, enou
     problem = tables.network.problem
     if not tables.spine.groups:
         return in_order(problem, chosen, order)
-    best = with_fillers(tables.network, chosen, order, patient=True)
+    urgency = tails(problem, chosen)
+    best = with_fillers(tables.network, chosen, order, urgency)
     if best.makespan(problem) > enough:
-        others = (with_fillers(tables.network, chosen, order, patient=False), list_schedule(problem, chosen))
+        others = (with_fillers(tables.network, chosen, order), list_schedule(problem, chosen, urgency))
         best = min(best, *others, key=lambda schedule: schedule.makespan(problem))
     return best
 
 
-def with_fillers(network: Network, chosen: Sequence[int], order: Sequence[int], *, patient: bool) -> Schedule:
+def with_fillers(
+    network: Network, chosen: Sequence[int], order: Sequence[int], urgency: Sequence[int] | None = None
+) -> Schedule:
     """Let fillers run while the host waits for the next operator of the spine.
 
     Parameters
@@ -117,16 +120,17 @@ def with_fillers(network: Network, chosen: Sequence[int], order: Sequence[int], 
         Option of each operator.
     order : sequence of int
         Operators whose order is given; all others are fillers.
-    patient : bool
-        Whether a filler may only run if it ends before the spine's next operator can start.
+    urgency : sequence of int, optional
+        Of the fillers that can start before the spine's next operator the one with the greatest goes first. Without
+        it, a filler may only run if it ends before that operator can start; the longest goes first.
     """
     problem = network.problem
     picked = picked_options(problem, chosen)
     durations = [option.duration for option in picked]
     places = [option.place for option in picked]
     on_host = [option.place == HOST and option.duration > 0 for option in picked]
-    # The longest that fits first, or else the one that most waits for.
-    urgency = durations if patient else tails(problem, chosen)
+    patient = urgency is None
+    urgency = durations if urgency is None else urgency
     rank = {v: i for i, v in enumerate(order)}
     start = [0] * len(picked)
     ready = [0] * len(picked)

@@ -3,6 +3,11 @@
 Three things take their time: the way of each spine operator to the end of its block, and the blocks that follow
 (`certificate_suffix`); the way of each filler to the end; and the host's work that is left. Fillers that a later block
 releases cannot have started yet, and are counted with the blocks that follow.
+
+Fillers that are run one by one also delay the spine, where they occupy the host for longer than it can be kept waiting
+(`certificate_waits`). Only what has begun already can last longer than a wait: until F, say. A filler that starts at s
+and takes d delays by d - max(wait, F - s) at least, and they run one after the other; so all of them together lose no
+more of their delays than the first one would if it started at once.
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cimplan.cost.problem import Option
+from cimplan.cost.problem import HOST, Option
 from cimplan.plan.certificate_parts import Parts, host_time
 from cimplan.plan.certificate_suffix import NOTHING, Soonest, Suffix, TradeOffs
 
@@ -42,10 +47,61 @@ Ways = list[tuple[int, int]]
 
 
 class End(NamedTuple):
-    """One option of the end of the current block: when it may start, and what is left from there."""
+    """One option of the end of the current block: when it may start, and what is left from there.
+
+    Attributes
+    ----------
+    paths : list of Ways
+        How soon it may start after each operator of its block that waits.
+    after : TradeOffs
+        What is left when it starts. Operators of the block that must still choose are in here with their host work,
+        also on the path: it lies before, but not within `Ahead.work_before_end`.
+    apart : TradeOffs
+        The same without these operators, to follow `paths`.
+    """
 
     paths: list[Ways]
     after: TradeOffs
+    apart: TradeOffs
+
+
+class Delays(NamedTuple):
+    """By how much fillers delay the spine.
+
+    Attributes
+    ----------
+    later : int
+        Ticks by those that only a later block lets run.
+    now : int
+        Ticks by the others, if nothing that has begun lasts longer than a wait.
+    chosen : bool
+        Whether the trade-offs hold a delay of some that can run now, too.
+    wait : int
+        How long what has not begun can keep the host waiting.
+    """
+
+    later: int
+    now: int
+    chosen: bool
+    wait: int
+
+
+class Beside(NamedTuple):
+    """What the fillers that are left have in common, whatever the spine does within its block.
+
+    Attributes
+    ----------
+    work : int
+        Ticks of host work without a choice.
+    flexible : tuple of int
+        Fillers that must still choose.
+    delays : Delays
+        By how much they delay the spine.
+    """
+
+    work: int
+    flexible: tuple[int, ...]
+    delays: Delays
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +118,10 @@ class Ahead:
         For each option that the end of the current block still has.
     fillers : list of Ways
         How soon the end may come after each filler that waits.
+    delays : Delays
+        By how much fillers delay the spine.
+    begun : Ways
+        Until when that which has begun can last without the host: the latest of these.
     refund : int
         Crossbars already counted that `ends` count again.
     """
@@ -70,6 +130,8 @@ class Ahead:
     work_before_end: int
     ends: list[End]
     fillers: list[Ways]
+    delays: Delays
+    begun: Ways
     refund: int
 
 
@@ -88,6 +150,8 @@ class Players:
         Operators after each one, with transfers; a path through others that take no part has none.
     released : mapping of int to int
         The block that releases the group of each filler, in the pool or not.
+    can_run : mapping of int to int
+        The first block in which each filler that is run one by one can run.
     pool_after : mapping of int to mapping of int to int
         Ticks of host work that join the pool after an operator has settled, per filler; after -1: at once.
     flushing : set of int
@@ -101,6 +165,7 @@ class Players:
         self.released = {v: group.released for group in parts.groups for v in group.operators}
         late = {v for v, released in self.released.items() if released >= first}
         self.fillers = tuple(sorted(late - pooled))
+        self.can_run = {v: parts.release(v) for v in self.fillers}
         self.operators = tuple(sorted([*self.spine, *self.fillers]))
         self.everything = sum(1 << v for v in self.operators)
         self.needs = {v: parts.before(v) & self.everything for v in self.operators}
@@ -145,11 +210,16 @@ class Outlook:
     def __init__(self, players: Players, soonest: Mapping[int, Soonest]) -> None:
         self.players, self.options = players, players.options
         self.suffix = Suffix(players.parts, players.first, soonest)
+        self.waits = players.parts.waits
         self.spine_bits = sum(1 << v for v in players.spine)
+        # They may take no time on the host, and so need not wait for it there.
+        self.may_pass = {v for v in players.spine if Option(HOST, 0) in map(_apart_from_crossbars, self.options[v])}
+        self.filler_bits = sum(1 << v for v in players.fillers)
         self.within = self._tails_within()
         self.whole = self._tails()
         self._known: dict[Situation, Ahead] = {}
-        self._following_of: dict[tuple[int | None, int, tuple[int, ...]], TradeOffs] = {}
+        self._beside_of: dict[tuple[int, int, tuple[tuple[int, int], ...]], Beside] = {}
+        self._following_of: dict[tuple[int, int, tuple[int, ...]], TradeOffs] = {}
 
     def _tails_within(self) -> dict[int, list[list[int]]]:
         """Return, per spine operator, option of its block's end, and own option, least ticks until that end starts."""
@@ -213,39 +283,26 @@ class Outlook:
         index = {slot: position for position, slot in enumerate(situation.slots)}
         spine_left = self.spine_bits & ~settled
         # Operators of later blocks come later in topological order.
-        number = spine[(spine_left & -spine_left).bit_length() - 1] if spine_left else None
-        here = () if number is None else players.parts.members[number]
-        end = None if number is None else players.parts.boundary(number)[1]
+        number = spine[(spine_left & -spine_left).bit_length() - 1] if spine_left else len(players.parts.members)
+        here = players.parts.members[number] if spine_left else ()
+        end = players.parts.boundary(number)[1] if spine_left else None
         end_options: Iterable[int] = (-1,)
         if end is not None:
             end_options = [queued[end]] if end in queued else range(len(self.options[end]))
 
-        def released(v: int) -> bool:
-            return number is None or players.released[v] <= number
-
-        work = sum(
-            ticks
-            for u, pooled in players.pool_after.items()
-            if u >= 0 and not settled >> u & 1
-            for v, ticks in pooled.items()
-            if released(v)
-        )
         before_end = 0
         flexible = []
-        for v in (*here, *filter(released, players.fillers)):
+        for v in here:
             if v == end or settled >> v & 1:
                 continue
-            if v in queued:
-                ticks = self.options[v][queued[v]].duration
-            elif len(self.options[v]) == 1 and not self.options[v][0].crossbars:
-                ticks = host_time(self.options[v][0])
-            else:
+            ticks = self._certain_work(v, queued)
+            if ticks is None:
                 flexible.append(v)
-                continue
-            work += ticks
-            before_end += ticks if v in spine else 0
-
+            else:
+                before_end += ticks
         waiting = sorted({v for v, _ in situation.slots})
+        of_fillers = tuple(entry for entry in situation.queue if entry[0] not in spine)
+        beside = self._beside(number, settled & self.filler_bits, of_fillers)
 
         def ways(v: int, ticks: Sequence[int], options: Iterable[int]) -> Ways:
             return [
@@ -261,12 +318,76 @@ class Outlook:
                 for v in waiting
                 if spine.get(v, -1) == number
             ]
-            ends.append(End(paths, self._following(number, b, tuple(flexible))))
-        fillers = [ways(v, self.whole[v], range(len(self.options[v]))) for v in waiting if v not in spine]
-        refund = self.options[end][queued[end]].crossbars if end is not None and end in queued else 0
-        return Ahead(work, before_end, ends, fillers, refund)
+            after = self._following(number, b, (*flexible, *beside.flexible))
+            ends.append(End(paths, after, self._following(number, b, beside.flexible) if flexible else after))
+        return Ahead(
+            work=before_end + beside.work + self._pool(number, settled),
+            work_before_end=before_end,
+            ends=ends,
+            fillers=[ways(v, self.whole[v], range(len(self.options[v]))) for v in waiting if v not in spine],
+            delays=beside.delays,
+            begun=[
+                (at, self.waits.chain[v] if v not in queued and (place != HOST or v in self.may_pass) else 0)
+                for (v, place), at in index.items()
+                if spine.get(v, -1) == number
+            ],
+            refund=self.options[end][queued[end]].crossbars if end is not None and end in queued else 0,
+        )
 
-    def _following(self, number: int | None, end_option: int, flexible: tuple[int, ...]) -> TradeOffs:
+    def _pool(self, number: int, settled: int) -> int:
+        """Return the host work of the pool that fillers released so far will still add to it."""
+        return sum(
+            ticks
+            for u, pooled in self.players.pool_after.items()
+            if u >= 0 and not settled >> u & 1
+            for v, ticks in pooled.items()
+            if self.players.released[v] <= number
+        )
+
+    def _certain_work(self, v: int, queued: Mapping[int, int]) -> int | None:
+        """Return how long an operator occupies the host; None if it must still choose."""
+        if v in queued:
+            return self.options[v][queued[v]].duration
+        if len(self.options[v]) == 1 and not self.options[v][0].crossbars:
+            return host_time(self.options[v][0])
+        return None
+
+    def _beside(self, number: int, settled: int, queue: tuple[tuple[int, int], ...]) -> Beside:
+        """Return what the fillers have in common that blocks up to this one have released."""
+        key = number, settled, queue
+        if key in self._beside_of:
+            return self._beside_of[key]
+        queued = dict(queue)
+        work = later = now = 0
+        flexible = []
+        for v in self.players.fillers:
+            if settled >> v & 1 or self.players.released[v] > number:
+                continue
+            ticks = self._certain_work(v, queued)
+            if ticks is None:
+                flexible.append(v)
+                continue
+            work += ticks
+            delay = max(0, ticks - self._wait(number, v))
+            if self.players.can_run[v] > number:
+                later += delay
+            else:
+                now += delay
+        wait = self.waits.longest[number]
+        chosen = any(
+            self.players.can_run[v] <= number and max(map(host_time, self.options[v])) > wait for v in flexible
+        )
+        found = Beside(work, tuple(flexible), Delays(later, now, chosen, wait))
+        self._beside_of[key] = found
+        return found
+
+    def _wait(self, number: int, v: int) -> int:
+        """Return how long what has not begun can keep the host waiting when an operator runs on it."""
+        if v in self.players.spine:
+            return 0
+        return self.waits.longest[max(number, self.players.can_run[v])]
+
+    def _following(self, number: int, end_option: int, flexible: tuple[int, ...]) -> TradeOffs:
         """Return the trade-offs from the start of the end of a block, with operators before it that must choose."""
         known = self._following_of
         missing = 0
@@ -275,10 +396,12 @@ class Outlook:
         if missing < len(flexible) or (number, end_option, ()) in known:
             after = known[number, end_option, flexible[missing:]]
         else:
-            after = NOTHING if number is None else self.suffix.from_end(number, end_option)
+            after = NOTHING
+            if number < len(self.players.parts.members):
+                after = self.suffix.from_end(number, end_option)
             known[number, end_option, ()] = after
         for at in reversed(range(missing)):
-            after = after.with_choice(self.options[flexible[at]])
+            after = after.with_choice(self.options[flexible[at]], self._wait(number, flexible[at]))
             known[number, end_option, flexible[at:]] = after
         return after
 

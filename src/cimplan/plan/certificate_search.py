@@ -285,8 +285,8 @@ class _Game:
             return None
         position = Position(table.crossbars, free, table.work_done, end, ready)
         left = self.budget - table.crossbars + ahead.refund
-        for start, after in _starts(ahead, position):
-            if after.allow(left, self.claimed - start, self.claimed - busy):
+        for begins in _begins(ahead, position):
+            if all(after.allow(left, self.claimed - start, self.claimed - busy) for start, after in begins):
                 return situation, position
         return None
 
@@ -295,21 +295,35 @@ class _Game:
         ahead = self.outlook.ahead(situation)
         left = self.budget - position.crossbars + ahead.refund
         busy = position.work_done + ahead.work
-        return max(position.end, min(after.end(left, start, busy) for start, after in _starts(ahead, position)))
+        ends = [max(after.end(left, start, busy) for start, after in begins) for begins in _begins(ahead, position)]
+        return max(position.end, min(ends))
 
 
 def _end(position: Position) -> int:
     return position.end
 
 
-def _starts(ahead: Ahead, position: Position) -> Iterator[tuple[int, TradeOffs]]:
-    """Yield, for each option of the end of the current block, when it may start, and what is left from there."""
-    soonest = position.host_free + ahead.work_before_end
-    for paths, after in ahead.ends:
-        start = soonest
-        for ways in paths:
-            start = max(start, min(position.ready[at] + ticks for at, ticks in ways))
-        yield start, after
+def _begins(ahead: Ahead, position: Position) -> Iterator[list[tuple[int, TradeOffs]]]:
+    """Yield, for each option of the end of the current block, when it may start, and what is left from there.
+
+    There are two views of it if operators before it must still choose: with their host work, and with the ways to it.
+    Both hold.
+    """
+    delay = _delay(ahead, position)
+    soonest = position.host_free + ahead.work_before_end + delay
+    for paths, after, apart in ahead.ends:
+        start = delay + max((min(position.ready[at] + ticks for at, ticks in ways) for ways in paths), default=0)
+        yield [(max(start, soonest), after)] if apart is after else [(soonest, after), (start, apart)]
+
+
+def _delay(ahead: Ahead, position: Position) -> int:
+    """Return by how much fillers delay the spine; less than nothing if it takes away from what the trade-offs hold."""
+    later, now, chosen, wait = ahead.delays
+    if not now and not chosen:
+        return later
+    begun = max((position.ready[at] + ticks for at, ticks in ahead.begun), default=0) - position.host_free
+    now -= max(0, begun - wait)
+    return later + (now if chosen else max(0, now))
 
 
 def _soonest(labels: Iterable[Label]) -> Soonest:

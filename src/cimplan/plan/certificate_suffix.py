@@ -9,7 +9,9 @@ That follows from the fold backwards. Let (c, T, H) be a point of a block whose 
 (c', path', load') a trade-off after that end. The block leaves t' = t + T and e' = e + H, and whatever follows the end
 follows t'; so the schedule ends no earlier than max(t' + max(path', load'), e' + load'). If the block is flushed, its
 end waits for all work so far: it finishes at the later of t + T and e + H - g + p, and max(path', load') comes after.
-Fillers are charged to the cut that releases them: they take crossbars and host work, but no path.
+Fillers are charged to the cut that releases them: they take crossbars and host work, and a path only if they occupy the
+host for longer than it can be kept waiting when they run (`certificate_waits`): by so much they delay the spine, or are
+themselves left to do when it is done.
 
 The lead of blocks and of delayed work is left out, which makes the bound no higher. `certificate_ahead` bounds at a
 price per crossbar what this bounds choice by choice, because the search of `certificate_search` has to close a
@@ -68,11 +70,15 @@ class TradeOffs:
             )
         return TradeOffs(tuple(kept))
 
-    def with_choice(self, options: Sequence[Option]) -> TradeOffs:
-        """Return what is left if an operator must still choose, too."""
+    def with_choice(self, options: Sequence[Option], wait: int) -> TradeOffs:
+        """Return what is left if an operator must still choose, too.
+
+        What it occupies the host for longer than a wait adds to the path as well.
+        """
+        offers = [(option.crossbars, max(0, host_time(option) - wait), host_time(option)) for option in options]
         return TradeOffs.least(
-            TradeOff(crossbars + option.crossbars, path, load + host_time(option))
-            for option in options
+            TradeOff(crossbars + more, path + delay, load + work)
+            for more, delay, work in offers
             for crossbars, path, load in self.each
         )
 
@@ -141,9 +147,9 @@ class Suffix:
         self.parts = parts
         count = len(parts.members)
         self._tables = {number: parts.points(number) for number in range(first, count)}
-        self._released: dict[int, list[Sequence[Option]]] = {number: [] for number in range(count)}
+        self._released: dict[int, list[int]] = {number: [] for number in range(count)}
         for group in parts.groups:
-            self._released[group.released] += [parts.problem.options[v] for v in group.operators]
+            self._released[group.released] += group.operators
         behind = [soonest]
         for number in range(first, count):
             behind.append(self._behind(number, behind[-1]))
@@ -170,7 +176,7 @@ class Suffix:
 
     def _behind(self, number: int, soonest: Mapping[int, Soonest]) -> dict[int, Soonest]:
         """Return the least that may be behind the end of a block."""
-        crossbars, work = self._least_released(number)
+        crossbars, work, _ = self._least_released(number)
         found: dict[int, Soonest] = {}
         for a, b, points in self._tables[number]:
             if a not in soonest:
@@ -187,14 +193,14 @@ class Suffix:
     def _before(self, number: int, soonest: Mapping[int, Soonest]) -> dict[int, TradeOffs]:
         """Return the trade-offs after the cut before a block."""
         claimed, budget = self.parts.certificate.lower_bound, self.parts.certificate.budget
-        crossbars, work = self._least_released(number)
+        crossbars, work, delay = self._least_released(number)
         found: dict[int, list[TradeOff]] = {}
         for a, b, points in self._tables[number]:
             if a not in soonest:
                 continue
             behind, end, then = soonest[a], self._end(number, b), self.after(number + 1, b)
             most = budget - behind.crossbars - crossbars
-            path_below, load_below = claimed - behind.time, claimed - behind.host_free - work
+            path_below, load_below = claimed - behind.time - delay, claimed - behind.host_free - work
             for point in points:
                 way = _Way.through(point, end, number in self.parts.flushed)
                 for after in then.each:
@@ -203,16 +209,24 @@ class Suffix:
                         found.setdefault(a, []).append(new)
         return {a: self._with_released(number, TradeOffs.least(some)) for a, some in found.items()}
 
-    def _least_released(self, number: int) -> tuple[int, int]:
-        """Return the fewest crossbars and the least host work of the fillers that are released after a cut."""
-        released = self._released[number]
-        crossbars = sum(min(option.crossbars for option in options) for options in released)
-        return crossbars, sum(min(map(host_time, options)) for options in released)
+    def _least_released(self, number: int) -> tuple[int, int, int]:
+        """Return the least crossbars, host work and delay of the fillers that are released after a cut."""
+        crossbars = work = delay = 0
+        for v in self._released[number]:
+            least = min(map(host_time, self.parts.problem.options[v]))
+            crossbars += self.parts.least[v]
+            work += least
+            delay += max(0, least - self._wait(v))
+        return crossbars, work, delay
 
     def _with_released(self, number: int, trade_offs: TradeOffs) -> TradeOffs:
-        for options in self._released[number]:
-            trade_offs = trade_offs.with_choice(options)
+        for v in self._released[number]:
+            trade_offs = trade_offs.with_choice(self.parts.problem.options[v], self._wait(v))
         return trade_offs
+
+    def _wait(self, v: int) -> int:
+        """Return how long the host can be kept waiting once a filler can run: perhaps later than others of its group."""
+        return self.parts.waits.longest[self.parts.release(v)]
 
 
 class _Way(NamedTuple):
