@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Sequence
 
-from cimplan.cost.problem import HOST, Problem
+from cimplan.cost.problem import CIM, HOST, Dependency, Option, Problem
 from cimplan.plan.certificate import Block, Certificate, FillerGroup, Front, Point
 
 
@@ -19,11 +20,17 @@ def reachable(problem: Problem) -> set[tuple[int, int]]:
 
 
 def naive_certificate(
-    problem: Problem, rng: random.Random, lower_bound: int, *, exhausted: bool = False, delayed: float = 0.6
+    problem: Problem,
+    rng: random.Random,
+    lower_bound: int,
+    *,
+    exhausted: bool = False,
+    delayed: float = 0.6,
+    role: Sequence[str] | None = None,
 ) -> Certificate:
-    """Return a certificate with random dropped operators and fillers, and complete tables."""
+    """Return a certificate with random dropped operators and fillers, unless they are given, and complete tables."""
     count = len(problem)
-    role = [rng.choice(["spine"] * 6 + ["dropped", "filler", "filler"]) for _ in range(count)]
+    role = role or [rng.choice(["spine"] * 6 + ["dropped", "filler", "filler"]) for _ in range(count)]
     delayed = rng.choice([0, delayed])
     dropped = tuple(v for v in range(count) if role[v] == "dropped")
     loose = [v for v in range(count) if role[v] == "filler"]
@@ -117,6 +124,34 @@ def schedules(problem: Problem, picked: dict, start: int | None, place: str | No
             )
         )
     return found
+
+
+def long_fillers(rng: random.Random) -> tuple[Problem, list[str]]:
+    """Return a problem and its roles: a spine that often leaves the host waiting, and fillers too long for that."""
+    role = ["spine"] * rng.randint(3, 5) + ["filler"] * rng.randint(1, 2) + ["dropped"] * (rng.random() < 0.1)
+    rng.shuffle(role)
+    count = len(role)
+    options: list[tuple[Option, ...]] = []
+    for kind in role:
+        high = 12 if kind == "filler" else 5
+        on_host = Option(HOST, rng.randint(0 if rng.random() < 0.3 else 1, high))
+        apart = Option(rng.choice([CIM, CIM, CIM, "cim2"]), rng.randint(0, 7), rng.randint(0, 2))
+        likely = [[on_host], [on_host], [on_host, apart], [apart]]
+        options.append(tuple(rng.choice(likely if kind == "filler" else [*likely, [apart], [Option(HOST, 0)]])))
+    spine = [v for v in range(count) if role[v] == "spine"]
+    edges = set(itertools.pairwise(spine))
+    if rng.random() < 0.5:  # two branches, perhaps not joined again
+        edges -= {rng.choice(sorted(edges))}
+        edges |= {(u, v) for u, v in zip(spine, spine[2:], strict=False) if rng.random() < 0.7}
+    for v in range(count):
+        if role[v] != "spine":
+            edges |= {(u, v) for u in range(v) if rng.random() < 0.25}
+            edges |= {(v, w) for w in range(v + 1, count) if rng.random() < 0.2}
+    transfers = rng.choice([[0], [0, 0, 1, 3], [0, 2, 8]])
+    demand = sum(max(option.crossbars for option in some) for some in options)
+    budget = rng.choice([demand // 2, 2 * demand // 3, demand])
+    dependencies = tuple(Dependency(u, v, rng.choice(transfers)) for u, v in sorted(edges))
+    return Problem(tuple(f"op{v}" for v in range(count)), tuple(options), dependencies, budget), role
 
 
 def naive_waits(problem: Problem, certificate: Certificate) -> list[int]:

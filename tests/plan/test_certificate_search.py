@@ -7,7 +7,7 @@ from operator import le
 from typing import Any
 
 import pytest
-from naive_certificate import naive_certificate
+from naive_certificate import long_fillers, naive_certificate
 from oracle import brute_force, optimum, random_problem
 
 from cimplan.cost.problem import CIM, HOST, Dependency, Option, Problem
@@ -50,10 +50,23 @@ def test_the_optimum_is_verified_and_one_tick_more_is_refuted() -> None:
     assert closed > 40, "the fold alone would have proven almost everything"
 
 
-def test_whatever_a_search_leaves_pooled_it_finds_an_end_no_later_than_the_optimum() -> None:
+def long_cases(seed: int, count: int) -> list[tuple[Problem, int, Certificate]]:
+    """Return the same with fillers that are often longer than the spine keeps the host waiting."""
+    rng = random.Random(seed)
+    found = []
+    while len(found) < count:
+        problem, role = long_fillers(rng)
+        best = optimum(problem)
+        if best is not None:
+            found.append((problem, best, naive_certificate(problem, rng, best + 1, exhausted=True, role=role)))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["any", "long"])
+def test_whatever_a_search_leaves_pooled_it_finds_an_end_no_later_than_the_optimum(kind: str) -> None:
     rng = random.Random(9)
     proven = pools = 0
-    for problem, best, certificate in cases(6, 200):
+    for problem, best, certificate in cases(6, 200) if kind == "any" else long_cases(7, 600):
         for first in range(len(certificate.blocks)):
             parts = Parts(problem, certificate)
             effort = Effort(20_000)
@@ -243,15 +256,16 @@ def test_trade_offs_allow_what_one_of_them_allows() -> None:
     for _ in range(300):
         some = random_trade_offs(rng, 12)
         kept = TradeOffs.least(some)
-        options = (Option(HOST, 2, 1), Option(CIM, 1, 2))
-        chosen = [TradeOff(c + 1, x, y + 2) for c, x, y in some] + [TradeOff(c + 2, x, y) for c, x, y in some]
+        options, wait = (Option(HOST, 2, 1), Option(CIM, 1, 2)), rng.randint(0, 3)
+        delay = max(0, 2 - wait)
+        chosen = [TradeOff(c + 1, x + delay, y + 2) for c, x, y in some] + [TradeOff(c + 2, x, y) for c, x, y in some]
         for left, path, load in itertools.product(range(-1, 10), range(9), range(10)):
 
             def allowed(some: list[TradeOff], left: int = left, path_below: int = path, load_below: int = load) -> bool:
                 return any(c <= left and x < path_below and y < load_below for c, x, y in some)
 
             assert kept.allow(left, path, load) == allowed(some)
-            assert kept.with_choice(options).allow(left, path, load) == allowed(chosen)
+            assert kept.with_choice(options, wait).allow(left, path, load) == allowed(chosen)
 
 
 def test_very_many_trade_offs_become_fewer_that_are_nowhere_higher() -> None:

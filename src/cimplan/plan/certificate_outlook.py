@@ -213,7 +213,7 @@ class Outlook:
         self.waits = players.parts.waits
         self.spine_bits = sum(1 << v for v in players.spine)
         # They may take no time on the host, and so need not wait for it there.
-        self.may_pass = {v for v in players.spine if Option(HOST, 0) in map(_apart_from_crossbars, self.options[v])}
+        self.may_pass = {v for v in players.spine if any(map(_takes_no_time_on_the_host, self.options[v]))}
         self.filler_bits = sum(1 << v for v in players.fillers)
         self.within = self._tails_within()
         self.whole = self._tails()
@@ -409,3 +409,7 @@ class Outlook:
 def occupies_host(option: Option) -> bool:
     """Tell whether an option keeps others from the host."""
     return host_time(option) > 0
+
+
+def _takes_no_time_on_the_host(option: Option) -> bool:
+    return option.place == HOST and not option.duration

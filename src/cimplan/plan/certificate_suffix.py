@@ -225,7 +225,7 @@ class Suffix:
         return trade_offs
 
     def _wait(self, v: int) -> int:
-        """Return how long the host can be kept waiting once a filler can run: perhaps later than others of its group."""
+        """Return how long the host can be kept waiting once a filler can run: when, its own ancestors say."""
         return self.parts.waits.longest[self.parts.release(v)]
 
 
