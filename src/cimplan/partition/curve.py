@@ -31,6 +31,9 @@ LARGEST_CURVE = 4096
 _PARTS = (PARTS // 16, PARTS // 4, PARTS)
 """Parts of the gaps that are searched, one after the other."""
 
+_MANY = 5
+"""Open steps of a curve that are worth a harder search for all budgets at once rather than one solve each."""
+
 _FAR = np.int64(2**60)
 
 
@@ -106,8 +109,11 @@ class BudgetCurve:
                 rest_of_leads = remaining(leads, self.most, every=True)
                 self._bound_by_fold(leads, rest_of_leads, deadline)
                 tables, rest = leads, rest_of_leads
-        if not self.closed:
-            self._close(tables, rest, deadline)
+        for number, level in enumerate(levels(tables)):
+            if self.closed:
+                return
+            if not number or len(np.unique(self.makespan[self.bound < self.makespan])) >= _MANY:
+                self._close(tables, level, rest, deadline)
 
     def _bound_by_fold(self, tables: Tables, rest: Remaining, deadline: float | None) -> None:
         below = self.makespan.copy()
@@ -117,17 +123,21 @@ class BudgetCurve:
                 self.offer(realise(tables, *decisions(tables, label), enough=label.busy))
         self.raise_bound(below, [(label.crossbars, label.busy) for label in labels])
 
-    def _close(self, tables: Tables, rest: Remaining, deadline: float | None) -> None:
-        """Search for all open budgets at once, with a pool of fillers: most are closed by that."""
-        level = next(levels(tables))
+    def _close(self, tables: Tables, level: Level, rest: Remaining, deadline: float | None) -> None:
+        """Search for all open budgets at once."""
         closed = self.bound >= self.makespan
         goal = EveryBudget(np.where(closed, 0, self.makespan), deadline, self.bound)
         labels, _ = fold_until(tables, level.first, rest, goal)
         search = Search(tables, level, goal, labels, limit=LABEL_LIMIT)
+        found: list[Completion] = []
+        tried: set[tuple[int, ...]] = set()
         for part in _PARTS:
-            if part == PARTS:
-                self._offer_all(tables, level, labels, search.scout(part))
-            self._offer_all(tables, level, labels, search.run(part))
+            found = search.run(part)
+            self._offer_all(tables, found)
+            for completion in found:
+                if completion[:2] not in tried:
+                    tried.add(completion[:2])
+                    self._refine(tables, level, labels, completion, ordered=True)
             below = np.where(closed, self.makespan, goal.within(part))
             # A schedule that takes fewer crossbars counts for a larger budget too.
             below[: self.least] = _FAR
@@ -136,17 +146,25 @@ class BudgetCurve:
             self.raise_bound(below, [])
             if self.closed:
                 return
+        for completion in found:
+            self._refine(tables, level, labels, completion, ordered=False)
 
-    def _offer_all(self, tables: Tables, level: Level, labels: dict[int, list[Label]], found: list[Completion]) -> None:
-        """Take the schedules of results, and where they fall short, those with the pooled fillers in order."""
+    def _offer_all(self, tables: Tables, found: list[Completion]) -> None:
+        """Take the schedules of results."""
         for completion in found:
             if completion.makespan < self.makespan[completion.crossbars]:
                 self.offer(realise(tables, *searched(tables, completion), enough=completion.makespan))
-            if completion.makespan < self.makespan[completion.crossbars]:
-                goal = OneBudget(completion.crossbars, int(self.makespan[completion.crossbars]))
-                better = refined(tables, level, labels, completion, goal, ordered=True)
-                if better is not None:
-                    self.offer(realise(tables, *searched(tables, better)))
+
+    def _refine(
+        self, tables: Tables, level: Level, labels: dict[int, list[Label]], completion: Completion, ordered: bool
+    ) -> None:
+        """Put the pooled fillers of a result in order if its schedule falls short."""
+        known = int(self.makespan[completion.crossbars])
+        if completion.makespan < known:
+            goal = OneBudget(completion.crossbars, known if ordered else completion.makespan + 1)
+            better = refined(tables, level, labels, completion, goal, ordered=ordered)
+            if better is not None:
+                self.offer(realise(tables, *searched(tables, better)))
 
     def close_one_by_one(self, solve: Callable[[Problem], Solution], deadline: float | None) -> None:
         """Solve the budgets that are still open, the largest first: its bound holds for the smaller ones too."""
