@@ -182,6 +182,7 @@ def test_the_certificate_is_verified_when_the_plan_is_made(tmp_path: Path) -> No
     again = Plan.read(tmp_path / "plan.json")
     assert again.certificate == certificate
     assert again.verify_proof().verified
+    assert again.verify_proof(nodes=1, search_nodes=0).nodes <= 1
     with pytest.raises(InputError, match="no certificate to verify"):
         plan_from(problem, solved(problem)).verify_proof()
 

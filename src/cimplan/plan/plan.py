@@ -17,7 +17,7 @@ from cimplan.errors import InputError
 from cimplan.files import read_json, write_json
 from cimplan.plan.build import PlanContext, content, derived, gap, speedup
 from cimplan.plan.certificate import Certificate
-from cimplan.plan.certificate_check import DEFAULT_NODES, CertificateReport, verify_certificate
+from cimplan.plan.certificate_check import DEFAULT_NODES, DEFAULT_SEARCH_NODES, CertificateReport, verify_certificate
 from cimplan.plan.check import check
 from cimplan.plan.document import (
     Count,
@@ -254,13 +254,17 @@ class Plan(Part):
             if getattr(self, name) != value:
                 raise InputError("does not follow from the rest of the plan", where=name, fix=_REMAKE)
 
-    def verify_proof(self, *, nodes: int = DEFAULT_NODES) -> CertificateReport:
+    def verify_proof(
+        self, *, nodes: int = DEFAULT_NODES, search_nodes: int = DEFAULT_SEARCH_NODES
+    ) -> CertificateReport:
         """Verify the certificate in the plan again, without the solver that made it.
 
         Parameters
         ----------
         nodes : int
-            Most nodes of the search.
+            Effort that verifying the tables of the blocks may take.
+        search_nodes : int
+            Nodes that the search may take by which a bound beyond these tables is verified.
 
         Raises
         ------
@@ -274,7 +278,7 @@ class Plan(Part):
                 why=f"the method {self.method!r} gives none",
                 fix="Make the plan with --method exact",
             )
-        return verify_certificate(self.problem(), self.certificate, nodes=nodes)
+        return verify_certificate(self.problem(), self.certificate, nodes=nodes, search_nodes=search_nodes)
 
     def _derived(self, problem: Problem, schedule: Schedule) -> dict[str, Any]:
         happened = replay(problem, schedule)
