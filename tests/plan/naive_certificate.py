@@ -128,14 +128,15 @@ def schedules(problem: Problem, picked: dict, start: int | None, place: str | No
 
 def long_fillers(rng: random.Random) -> tuple[Problem, list[str]]:
     """Return a problem and its roles: a spine that often leaves the host waiting, and fillers too long for that."""
-    role = ["spine"] * rng.randint(3, 5) + ["filler"] * rng.randint(1, 2) + ["dropped"] * (rng.random() < 0.1)
+    role = ["spine"] * rng.randint(2, 5) + ["filler"] * rng.randint(1, 3) + ["dropped"] * (rng.random() < 0.1)
+    role = role[:7]
     rng.shuffle(role)
     count = len(role)
     options: list[tuple[Option, ...]] = []
     for kind in role:
         high = 12 if kind == "filler" else 5
         on_host = Option(HOST, rng.randint(0 if rng.random() < 0.3 else 1, high))
-        apart = Option(rng.choice([CIM, CIM, CIM, "cim2"]), rng.randint(0, 7), rng.randint(0, 2))
+        apart = Option(rng.choice([CIM, CIM, CIM, "cim2"]), rng.randint(0, 2 * high - 4), rng.randint(0, 2))
         likely = [[on_host], [on_host], [on_host, apart], [apart]]
         options.append(tuple(rng.choice(likely if kind == "filler" else [*likely, [apart], [Option(HOST, 0)]])))
     spine = [v for v in range(count) if role[v] == "spine"]
@@ -146,7 +147,7 @@ def long_fillers(rng: random.Random) -> tuple[Problem, list[str]]:
     for v in range(count):
         if role[v] != "spine":
             edges |= {(u, v) for u in range(v) if rng.random() < 0.25}
-            edges |= {(v, w) for w in range(v + 1, count) if rng.random() < 0.2}
+            edges |= {(v, w) for w in range(v + 1, count) if rng.random() < 0.3}
     transfers = rng.choice([[0], [0, 0, 1, 3], [0, 2, 8]])
     demand = sum(max(option.crossbars for option in some) for some in options)
     budget = rng.choice([demand // 2, 2 * demand // 3, demand])

@@ -365,7 +365,7 @@ def test_a_filler_longer_than_any_wait_delays_the_spine() -> None:
     }
     edges = {"ax": 0, "xb": 0, "by": 0, "yc": 0, "cz": 0, "zd": 0}
     assert bounded(options, edges, "axbyczd", (("f", False),)) == (20, 20)
-    assert bounded(options, edges, "axbyczd", (("f", True),)) == (20, 17)  # such a fold does not count it
+    assert bounded(options, edges, "axbyczd", (("f", True),)) == (20, 17)  # its labels do not count it
     edges["cf"] = 0  # of the long pauses none is left
     order = {name: options[name] for name in "axbyczfd"}
     assert bounded(order, edges, "axbyczd", (("f", False),)) == (23, 23)
@@ -394,8 +394,26 @@ def test_a_choice_of_fillers_weighs_crossbars_work_and_delay() -> None:
     options = {"a": host(1), "x": cim(6), "d": host(1), "f": (*host(8), *cim(1, 2)), "g": (*host(6), *cim(1, 2))}
     assert bounded(options, {"ax": 0, "xd": 0}, "axd", (("fg", False),), budget=5) == (8, 8)
     assert bounded(options, {"ax": 0, "xd": 0}, "axd", (("fg", False),), budget=3) == (8, 8)
-    options["h"] = (*host(6), *cim(1, 2))
-    assert bounded(options, {"ax": 0, "xd": 0}, "axd", (("fgh", False),), budget=3) == (14, 14)
+    options = {"a": host(1), "x": cim(6), "b": host(1), "y": cim(6), "d": host(1), "f": (*host(10), *cim(1, 4))}
+    options |= {"g": (*host(6), *cim(1, 2)), "h": (*host(6), *cim(1, 2))}
+    edges = {"ax": 0, "xb": 0, "by": 0, "yd": 0}
+    assert bounded(options, edges, "axbyd", (("fgh", False),), budget=6) == (15, 15)
+
+
+def test_late_work_is_not_later_for_what_a_filler_delays_that_may_run_after_it() -> None:
+    options = {"a": cim(1), "f": host(20), "g": host(6), "d": host(1)}
+    edges = {"ag": 5, "ad": 0, "gd": 0}
+    assert bounded(options, edges, "ad", (("f", False), ("g", True))) == (27, 27)
+
+
+def test_what_fillers_delay_rules_out_labels_that_do_not_count_it() -> None:
+    options = (host(1), cim(4), host(1), cim(6), host(1), cim(3), host(1), host(9))
+    edges = tuple(Dependency(v, v + 1, 0) for v in range(6))
+    problem = Problem(tuple("axbyczdf"), options, edges, 3)
+    certificate = Certificate(20, 3, tuple(range(7)), (Block("chain"),) * 8, (FillerGroup((7,), True),))
+    assert optimum(problem) == 20
+    assert verify_certificate(problem, certificate).verified
+    assert verify_certificate(problem, replace(certificate, lower_bound=21)).verdict == "refuted"
 
 
 def test_dropped_operators_still_take_their_crossbars() -> None:

@@ -7,7 +7,7 @@ from operator import le
 from typing import Any
 
 import pytest
-from naive_certificate import long_fillers, naive_certificate
+from naive_certificate import fronts, long_fillers, naive_certificate
 from oracle import brute_force, optimum, random_problem
 
 from cimplan.cost.problem import CIM, HOST, Dependency, Option, Problem
@@ -15,7 +15,7 @@ from cimplan.plan import certificate_check
 from cimplan.plan.block_search import Effort, OutOfEffortError
 from cimplan.plan.certificate import Block, Certificate, FillerGroup
 from cimplan.plan.certificate_check import verify_certificate
-from cimplan.plan.certificate_fold import labels_before
+from cimplan.plan.certificate_fold import Label, labels_before
 from cimplan.plan.certificate_parts import Parts
 from cimplan.plan.certificate_search import Position, ends_early, undominated
 from cimplan.plan.certificate_suffix import Soonest, Suffix, TradeOff, TradeOffs
@@ -140,6 +140,45 @@ def test_work_in_one_piece_that_fits_no_pause_costs_time() -> None:
     assert report.notes[-2:] == ("folding gives 17", "a search from block 1 on gives at least 18")
     assert verify_certificate(problem, replace(certificate, lower_bound=19)).verdict == "refuted"
     assert verify_certificate(problem, replace(certificate, lower_bound=18, exhausted=False)).verdict == "refuted"
+
+
+@pytest.mark.parametrize("passing", [False, True])
+@pytest.mark.parametrize("choosing", [False, True])
+def test_what_has_begun_keeps_the_host_waiting_longer_than_what_has_not(passing: bool, choosing: bool) -> None:
+    # far (50, off the host) and a -> conv (10) -> last, and beside it a filler of 60: it fits beside far and conv.
+    filler = (*host(60), *([Option(CIM, 9, 9)] if choosing else []))
+    through = host(0) if passing else (Option(CIM, 0),)
+    options = (host(1), filler, (Option(CIM, 50),), through, (Option(CIM, 10),), host(1))
+    edges = ((0, 1), (0, 3), (2, 3), (3, 4), (4, 5))
+    names = ("a", "filler", "far", "through", "conv", "last")
+    problem = Problem(names, options, tuple(Dependency(u, v, 0) for u, v in edges), 1)
+    blocks = (Block("enumeration", fronts(problem, [0, 3, 4, 5], None, 5)), Block("chain"))
+    groups = (FillerGroup((1,), False), FillerGroup((2,), False))
+    certificate = Certificate(62, 1, (5,), blocks, groups, exhausted=True)
+    assert optimum(problem) == 62
+    parts = Parts(problem, certificate)
+    assert ends_early(parts, 0, set(), labels_before(parts, 0, Effort(9)), Effort(999)) is None
+    parts = Parts(problem, replace(certificate, lower_bound=63))
+    assert ends_early(parts, 0, set(), labels_before(parts, 0, Effort(9)), Effort(999)) == 62
+
+
+def test_what_fillers_delay_is_known_before_they_run() -> None:
+    # Pauses of 10, and of 5 seven times, and fillers of 13, 12, 6 and 6 to be fit into them: without knowing that the
+    # long ones delay the rest wherever they go, that takes four hundred nodes.
+    options = [host(1)]
+    for pause in (10, *(5,) * 7):
+        options += [(Option(CIM, pause, 1),), host(1)]
+    length = len(options)
+    options += [host(13), host(12), host(6), host(6)]
+    edges = tuple(Dependency(v, v + 1, 0) for v in range(length - 1))
+    problem = Problem(tuple(f"op{v}" for v in range(len(options))), tuple(options), edges, 8)
+    group = FillerGroup(tuple(range(length, len(options))), True)
+    chains = (Block("chain"),) * (length + 1)
+    parts = Parts(problem, Certificate(66, 8, tuple(range(length)), chains, (group,), (), exhausted=True))
+    labels = {-1: [Label(0, 0, 0)]}
+    assert ends_early(parts, 0, set(), labels, Effort(50)) is None
+    parts = Parts(problem, replace(parts.certificate, lower_bound=67))
+    assert ends_early(parts, 0, set(), labels, Effort(5000)) == 66
 
 
 def test_too_few_nodes_prove_nothing() -> None:
