@@ -21,14 +21,17 @@ ends early refutes the bound.
 Three things keep the search small:
 
 - A position is dropped if the blocks that follow, with the work that is left, take too long (`certificate_suffix`),
-  or the operators that follow a filler.
+  also for what long fillers delay (`certificate_outlook`), or the operators that follow a filler. Fillers in the pool
+  count there in one piece, as schedules run them, until the cut that releases them has settled.
 - Of two positions with the same operators settled and queued, one that is nowhere later makes the other one needless.
 - If u could run and finish before v starts, v need not run next. Let a game run v, then others, then u, and move u to
   the front: nothing starts later for that. And ``work_done`` is no later once u has run in both games. It is the
   latest, over the present ``work_done`` and the start of each host operator from now on, of that time plus all work
   from there on: the sums from others lose u's work or stay, and what starts with u is no more than what started with
   v, which was later and had u's work to come as well. Only in between is ``work_done`` later, and it counts only at
-  the end of a flushed block, which is never in between: it is comparable with u, and follows it, as u can run.
+  the end of a flushed block, which is never in between: it is comparable with u, and follows it, as u can run. Nor do
+  fillers of the pool that are still in one piece get in the way: the cut before them waits for the queue, so they start
+  after v.
 """
 
 from __future__ import annotations
