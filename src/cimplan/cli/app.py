@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from cimplan.cli import compare, compile, doctor, explore, export, hardware, models, partition, reproduce, zoo
+from cimplan.cli import check, compare, compile, doctor, explore, export, hardware, models, partition, reproduce, zoo
 from cimplan.cli.console import emit, fail, note, noticing_interrupts, paragraph, settle
 from cimplan.errors import CimplanError
 
@@ -36,6 +36,7 @@ app.command()(models.profile)
 app.command()(partition.partition)
 app.command("compile")(compile.compile_model)
 app.command()(compare.compare)
+app.command()(check.check)
 app.command()(export.export)
 app.add_typer(explore.app, name="explore")
 app.command()(reproduce.reproduce)

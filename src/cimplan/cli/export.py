@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from cimplan.cli.console import emit, emit_json
 from cimplan.cli.options import JsonOption, ShapeOption, files_named, parse_shapes
-
-if TYPE_CHECKING:
-    from cimplan.plan.dual_mode import DualModePlan
+from cimplan.cli.plans import dual_mode_plan
 
 _ONNX = "onnx"
 """The one format that needs the model beside the plan."""
@@ -63,7 +61,7 @@ def export(
         for path in _paths(output, to, dual_mode=dual_mode):
             check_writable(path, plan, *files_named(model))
     if dual_mode:
-        written = DUAL_MODE_FORMATS[to](_dual_mode_plan(value, plan), output)
+        written = DUAL_MODE_FORMATS[to](dual_mode_plan(value, plan), output)
     elif to == _ONNX:
         written = _annotated(plan, output, model, shape, parts=parts)
     else:
@@ -100,22 +98,3 @@ def _annotated(
     found = load(model, shapes=parse_shapes(shape))
     write = write_parts if parts else write_onnx
     return write(Plan.read(plan), output, model=found.path, shapes=found.shapes)
-
-
-def _dual_mode_plan(value: object, path: Path) -> DualModePlan:
-    """Return the plan of a file that still holds what it says."""
-    from cimplan.errors import InputError
-    from cimplan.plan.dual_mode import DualModePlan
-    from cimplan.plan.dual_mode_check import find_faults
-
-    plan = DualModePlan.from_json(value, where=str(path))
-    faults = find_faults(plan)
-    if faults:
-        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise InputError(
-            "the plan does not hold what it says",
-            where=str(path),
-            why=f"{faults[0]}{more}",
-            fix="Compile the model again rather than editing the plan",
-        )
-    return plan
