@@ -3,36 +3,75 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 from oracle import faults, optimum
 
 from cimplan.cost.problem import HOST, Problem
-from cimplan.partition.fold import fold_until
+from cimplan.partition.fold import fold, fold_until
 from cimplan.partition.goal import NEVER, PARTS, EveryBudget, OneBudget
 from cimplan.partition.players import Level
 from cimplan.partition.realise import realise, searched
 from cimplan.partition.search import Completion, Search, refined
-from cimplan.partition.spine import find_spine
+from cimplan.partition.spine import Spine, _groups, find_spine
 from cimplan.partition.structure import Network, as_set
 from cimplan.partition.tables import Tables, remaining, tabulate
 
 
-def wrong_searches(problem: Problem, rng: random.Random) -> str:
-    """Search a graph that is cut into blocks and fillers in a random way; return what is wrong, empty if nothing."""
-    best = optimum(problem)
-    if best is None or problem.host_cores > 1:
+def wrong_searches(problem: Problem, rng: random.Random, *, spine: str = "") -> str:
+    """Search a graph that is cut into blocks and fillers in a random way; return what is wrong, empty if nothing.
+
+    The names of the operators of the spine may be given, a letter each.
+    """
+    if problem.host_cores > 1:
         return ""
     network = Network(problem)
-    # The fewer order ideals a block may have, the more operators become fillers.
-    spine = find_spine(network, rng.choice([1, 2, 3, 5, 10, 1000]))
-    tables = tabulate(network, spine, delayed=rng.random() < 0.5)
-    everything = as_set(v for group in spine.groups for v in group.operators)
+    if spine:
+        cut = chosen_spine(network, as_set(v for v, name in enumerate(problem.names) if name in spine))
+    elif rng.random() < 0.5:
+        # The fewer order ideals a block may have, the more operators become fillers.
+        cut = find_spine(network, rng.choice([1, 2, 3, 5, 10, 1000]))
+    else:
+        operators = as_set(v for v in range(len(problem)) if rng.random() < 0.7)
+        problem = with_long_fillers(problem, operators, rng)
+        network = Network(problem)
+        cut = chosen_spine(network, operators)
+    best = optimum(problem)
+    if best is None:
+        return ""
+    tables = tabulate(network, cut, delayed=rng.random() < 0.5)
+    everything = as_set(v for group in cut.groups for v in group.operators)
     return (
-        _exact(tables, Level(0, everything), best, rng)
+        _folded(tables, best)
+        or _exact(tables, Level(0, everything), best, rng)
         or _pooled(tables, _random_level(tables, rng), best, rng)
         or _every_budget(tables, Level(0, everything))
     )
+
+
+def chosen_spine(network: Network, operators: int) -> Spine:
+    """Return the spine of some operators, all others being fillers: also one that the method would not choose."""
+    cuts = network.cuts(operators)
+    others = (1 << len(network.problem)) - 1 & ~operators
+    return Spine(tuple(cuts), tuple(network.between(operators, cuts)), _groups(network, others, cuts), ())
+
+
+def with_long_fillers(problem: Problem, spine: int, rng: random.Random) -> Problem:
+    """Return the problem with some operators beside a spine running longer on the host."""
+    options = []
+    for v, some in enumerate(problem.options):
+        longer = rng.choice([1, 1, 5, 9]) if not spine >> v & 1 else 1
+        options.append(tuple(replace(o, duration=longer * o.duration) if o.place == HOST else o for o in some))
+    return replace(problem, options=tuple(options))
+
+
+def _folded(tables: Tables, best: int) -> str:
+    """The fold finds something at most as long as the optimum."""
+    budget = tables.network.problem.budget
+    labels, _ = fold(tables, remaining(tables, budget), OneBudget(budget, best + 1))
+    least = min((label.busy for label in labels), default=None)
+    return "" if least is not None and least <= best else f"the fold finds {least}, the optimum is {best}"
 
 
 def _random_level(tables: Tables, rng: random.Random) -> Level:

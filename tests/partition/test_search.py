@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oracle import SHAPES, optimum, problems, random_problem
 from search_checks import wrong_searches
 
-from cimplan.cost.problem import Problem
+from cimplan.cost.problem import HOST, Dependency, Option, Problem
 from cimplan.partition import exact
 from cimplan.partition.dominance import undominated_rows
 from cimplan.plan.certificate_check import verify_certificate
@@ -65,3 +65,42 @@ def test_rows_are_kept_unless_another_one_is_nowhere_larger(rows: list[list[int]
     if half:
         fresh = numbers[half:][undominated_rows(numbers[half:], numbers[:half])]
         assert not any((numbers[:half] <= row).all(axis=1).any() for row in fresh)
+
+
+def test_what_takes_the_host_no_time_keeps_a_chain_going() -> None:
+    # While f runs, r, t and c go on without the host: f delays l by less than it takes longer than c.
+    options = {
+        "a": Option(HOST, 1),
+        "f": Option(HOST, 60),
+        "r": Option("cim", 50),
+        "y": Option("cim", 1),
+        "t": Option(HOST, 0),
+        "c": Option("cim", 10),
+        "l": Option(HOST, 1),
+    }
+    names = tuple(options)
+    edges = sorted((names.index(u), names.index(v)) for u, v in ("af", "at", "rt", "tc", "cl", "yl"))
+    dependencies = tuple(Dependency(u, v, 0) for u, v in edges)
+    problem = Problem(names, tuple((option,) for option in options.values()), dependencies, 9)
+    assert optimum(problem) == 62
+    for seed in range(10):
+        assert wrong_searches(problem, random.Random(seed), spine="aytcl") == ""
+
+
+def test_a_filler_between_two_operators_does_not_end_a_chain() -> None:
+    options = (Option("cim", 10), Option("cim", 0), Option("cim", 10), Option(HOST, 20))
+    dependencies = (Dependency(0, 1, 0), Dependency(1, 2, 0))
+    problem = Problem(tuple("cgwf"), tuple((option,) for option in options), dependencies, 9)
+    assert optimum(problem) == 20
+    for seed in range(10):
+        assert wrong_searches(problem, random.Random(seed), spine="cw") == ""
+
+
+def test_a_search_begins_when_the_cut_before_it_ends() -> None:
+    # f may run while g does: that it delays c must not keep g from starting.
+    options = (Option(HOST, 1), Option(HOST, 30), Option("cim", 100), Option(HOST, 1))
+    dependencies = (Dependency(0, 2, 0), Dependency(0, 3, 0))
+    problem = Problem(tuple("afgc"), tuple((option,) for option in options), dependencies, 9)
+    assert optimum(problem) == 101
+    for seed in range(10):
+        assert wrong_searches(problem, random.Random(seed), spine="ac") == ""

@@ -154,12 +154,12 @@ class _Programme:
             self.from_start = {position[w]: d for w, d in network.after[block.start] if w in position}
         self.has_end = block.end is not None
         if not self.has_end:  # a free end, so that there is one operator after which all is done
-            last = len(self.names)
-            for successors in self.after:
-                if not successors:
-                    successors[last] = 0
             self.after.append({})
             self.options.append((_ANYWHERE,))
+        last = len(self.after) - 1
+        for successors in self.after[:last]:
+            if not successors:  # nothing follows it, or only by way of fillers
+                successors[last] = 0
         count = len(self.options)
         self.needs = [0] * count
         for i, successors in enumerate(self.after):

@@ -247,7 +247,11 @@ class Outlook:
                 for v in waiting
             ]
             ends.append((b, [path for path in paths if path]))
-        pending = [(at, self.waits.chain.get(v, 0) if place != HOST else 0) for (v, place), at in column.items()]
+        # What follows an operator goes on without the host if that operator need not occupy it.
+        pending = [
+            (at, 0 if place == HOST and (v in queued or v in self.occupying) else self.waits.chain.get(v, 0))
+            for (v, place), at in column.items()
+        ]
         refund = self.options[end][queued[end]].crossbars if end is not None and end in queued else 0
         return Here(work, tuple(flexible), ends, pending, refund)
 

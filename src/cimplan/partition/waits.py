@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from cimplan.cost.problem import HOST
 from cimplan.partition.spine import Spine
-from cimplan.partition.structure import Network, members
+from cimplan.partition.structure import Network, as_set, members
 
 
 @dataclass(frozen=True)
@@ -36,22 +36,41 @@ def find_waits(network: Network, spine: Spine) -> Waits:
     block_of = {v: k for k, interior in enumerate(spine.interiors) for v in members(interior)}
     block_of |= {v: k for k, v in enumerate(spine.cuts)}
     options = network.problem.options
-    places = {v: {option.place for option in options[v]} for v in block_of}
-
-    def transfers(v: int, others: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Return the operators of the spine among others, each with the ticks of a transfer if there can be one."""
-        return [(u, ticks if len(places[u] | places[v]) > 1 else 0) for u, ticks in others if u in places]
-
+    after = _following(network, block_of)
     chain: dict[int, int] = {}
     longest = [0] * (count + 1)
+    before = dict.fromkeys(block_of, 0)
     for v in sorted(block_of, reverse=True):
         elsewhere = [option.duration for option in options[v] if option.place != HOST or not option.duration]
         if elsewhere:
-            after = max((ticks + chain.get(w, 0) for w, ticks in transfers(v, network.after[v])), default=0)
-            chain[v] = max(elsewhere) + after
+            chain[v] = max(elsewhere) + max((ticks + chain.get(w, 0) for w, ticks in after[v]), default=0)
+        for w, ticks in after[v]:
+            before[w] = max(before[w], ticks)
+    for v, k in block_of.items():
         # Even without the host, a transfer may come before: also one from an earlier block.
-        before = max((ticks for _, ticks in transfers(v, network.before[v])), default=0)
-        longest[block_of[v]] = max(longest[block_of[v]], before + chain.get(v, 0))
+        longest[k] = max(longest[k], before[v] + chain.get(v, 0))
     for k in reversed(range(count)):
         longest[k] = max(longest[k], longest[k + 1])
     return Waits(chain, tuple(longest))
+
+
+def _following(network: Network, spine: dict[int, int]) -> dict[int, list[tuple[int, int]]]:
+    """Return the operators of the spine right after each one, with the ticks of a transfer if there can be one.
+
+    The spine also keeps the order of operators that are joined only by way of fillers.
+    """
+    options = network.problem.options
+    bits = as_set(spine)
+    places = {v: {option.place for option in options[v]} for v in spine}
+    after: dict[int, list[tuple[int, int]]] = {v: [] for v in spine}
+    for w in spine:
+        beside = network.ancestors[w] & bits
+        for u, ticks in network.before[w]:
+            if u in places:
+                after[u].append((w, ticks if len(places[u] | places[w]) > 1 else 0))
+                beside &= ~(network.ancestors[u] | 1 << u)
+        while beside:
+            u = beside.bit_length() - 1
+            after[u].append((w, 0))
+            beside &= ~(network.ancestors[u] | 1 << u)
+    return after

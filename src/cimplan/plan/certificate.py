@@ -38,9 +38,9 @@ there is a point that is not larger in any of its four numbers than
   (host-placed, duration > 0) starts; if there is none, the block's time.
 
 Schedules of a block obey: dependencies among the block's operators and from its start cut, transfers included; the
-single host for the block's own host-placed operators. Dependencies that leave the block (over a cut, or to dropped
-operators and fillers) are ignored, which only ever shortens a schedule. Every pair of options must have an
-entry, unless ``reason`` is ``"chain"``.
+single host for the block's own host-placed operators; the end starts when all others have finished. Dependencies that
+leave the block (over a cut, or to dropped operators and fillers) are ignored, which only ever shortens a schedule.
+Every pair of options must have an entry, unless ``reason`` is ``"chain"``.
 
 ``reason`` says how the claim is verified:
 
@@ -63,12 +63,13 @@ entry, unless ``reason`` is ``"chain"``.
 
 Waits
 -----
-``wait(k)`` says how long the spine can keep the host waiting from block k on. Only dependencies among spine operators
-count here, with their transfer if two of their options have different places, else with 0. Let length(v) be how long
-the spine operator v and what follows it without the host can take: 0 if each option of v occupies the host (on the
-host, duration > 0); else the longest duration of the others, plus the greatest, over dependencies of w on v, of the
-transfer plus length(w). ``wait(k)`` is the greatest, over spine operators v of the blocks k, k + 1, …, of length(v)
-plus the greatest transfer on a dependency of v, 0 without one; and 0 without such operators.
+``wait(k)`` says how long the spine can keep the host waiting from block k on. A *step* leads from spine operator u to
+spine operator w if w depends on u, or if paths lead from u to w and no spine operator lies on any of them (the spine
+keeps their order). A step takes the transfer of that dependency if there is one and two options of u and w have
+different places, else 0. Let length(v) be how long v and what follows it without the host can take: 0 if each option
+of v occupies the host (on the host, duration > 0); else the longest duration of the others, plus the greatest, over
+steps from v to w, of the step plus length(w). ``wait(k)`` is the greatest, over spine operators v of the blocks k,
+k + 1, …, of length(v) plus the greatest step to v, 0 without one; and 0 without such operators.
 
 A filler that occupies the host for d ticks, d > wait(k), k being its release, delays the spine by d - wait(k) or more:
 let every operator off the host start as soon as the spine operators before it allow. What runs elsewhere when the
