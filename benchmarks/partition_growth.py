@@ -26,7 +26,7 @@ def networks() -> Iterator[tuple[str, Problem]]:
     """Yield networks of growing size, three kinds."""
     for depths in ((3, 4, 6, 3), (3, 4, 23, 3), (3, 8, 36, 3), (10, 40, 100, 10), (20, 160, 520, 50)):
         yield "ResNet, bottlenecks", resnet(depths, bottleneck=True)
-    for stacks in (1, 3, 9, 16):
+    for stacks in (1, 3, 6, 9, 19):
         yield "YOLOv5, stacked C3 blocks", stacked_yolo(stacks)
     for layers in (2, 6, 12, 24, 48):
         yield "transformer, 8 parallel heads", transformer(layers)

@@ -312,6 +312,8 @@ class Outlook:
         for paths, after, whatever in ahead.ends:
             start = [delay + _latest_of(numbers, paths) for delay, numbers in zip(delays, labels, strict=True)]
             if here.flexible:
+                # Two bounds: the host does all that is left of the block, with what its operators choose to run there;
+                # or the longest way leads to the end of the block, whatever they choose.
                 ends = [
                     max(end, begin + whatever.shortest(goal.budget - crossbars))
                     for end, begin, crossbars in zip(latest, start, used, strict=True)
