@@ -223,6 +223,15 @@ def test_crossbars_of_a_cut_that_waits_for_the_host_are_spent_once() -> None:
     assert verify_certificate(problem, replace(certificate, lower_bound=8)).verified
 
 
+def test_crossbars_of_a_filler_that_only_the_host_runs_are_spent_once() -> None:
+    options = ((Option(HOST, 9), Option(CIM, 1)), host(1), (Option(HOST, 1, 1),))
+    problem = Problem(("a", "b", "f"), options, (Dependency(0, 1, 0), Dependency(1, 2, 0)), 1)
+    certificate = Certificate(4, 1, (0, 1), (Block("chain"),) * 3, (FillerGroup((2,), False),), (), exhausted=True)
+    assert optimum(problem) == 3
+    assert verify_certificate(problem, certificate).verdict == "refuted"
+    assert verify_certificate(problem, replace(certificate, lower_bound=3)).verified
+
+
 def test_what_the_certificate_names_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, certificate = head()
     tried = []

@@ -180,8 +180,12 @@ def _attempts(parts: Parts) -> Iterator[tuple[int, set[int]]]:
 
 def _named(parts: Parts, fillers: AbstractSet[int]) -> set[int]:
     """Return the fillers that the certificate names, and those that cannot be pooled."""
-    options = parts.problem.options
-    return {v for v in fillers if v in parts.certificate.searched or len(options[v]) > 1 or options[v][0].place != HOST}
+
+    def can_be_pooled(v: int) -> bool:
+        options = parts.problem.options[v]
+        return len(options) == 1 and options[0].place == HOST and not options[0].crossbars
+
+    return {v for v in fillers if v in parts.certificate.searched or not can_be_pooled(v)}
 
 
 def _with_next(parts: Parts, fillers: AbstractSet[int], named: AbstractSet[int]) -> set[int]:

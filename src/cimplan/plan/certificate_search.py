@@ -107,7 +107,8 @@ def ends_early(
     first : int
         The block with which the search begins.
     pooled : set of int
-        Fillers released there or later that stay a pool of host work. They must have one option, on the host.
+        Fillers released there or later that stay a pool of host work. They must have one option, on the host, without
+        crossbars.
     labels : dict of int to list of Label
         Per option of the cut before it, the labels of the fold before the fillers of this block are released.
     effort : Effort
@@ -179,7 +180,6 @@ class _Game:
     def _begin(self, labels: dict[int, list[Label]]) -> Iterator[tuple[Situation, Position]]:
         """Yield the positions in which the first move is due."""
         start = self.parts.boundary(self.first)[0]
-        crossbars = sum(self.options[v][0].crossbars for v in self.players.pooled)
         work = sum(self.players.pool_after.get(-1, {}).values())
         for cut_option, some in labels.items():
             place = "" if start is None else self.options[start][cut_option].place
@@ -190,8 +190,8 @@ class _Game:
                     if transfer is not None:
                         for at in {option.place for option in self.options[v]}:
                             ready[v, at] = label.time + (transfer if at != place else 0)
-                taken, done = label.crossbars + crossbars, label.host_free + work
-                table = _Table(taken, label.time, done, label.time, label.time, ready, 0, ())
+                done = label.host_free + work
+                table = _Table(label.crossbars, label.time, done, label.time, label.time, ready, 0, ())
                 yield from self._settle(table, [v for v in self.players.operators if not self.players.needs[v]])
 
     def _moves(self, situation: Situation, position: Position) -> Iterator[tuple[Situation, Position]]:
