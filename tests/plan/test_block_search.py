@@ -10,8 +10,9 @@ from naive_certificate import schedules
 from oracle import random_problem
 
 from cimplan.cost.problem import CIM, HOST, Dependency, Option, Problem
-from cimplan.plan.block_search import BlockProblem, Effort, OutOfEffortError, find_uncovered
+from cimplan.plan.block_search import BlockProblem, find_uncovered
 from cimplan.plan.certificate import Point
+from cimplan.plan.effort import Effort, OutOfEffortError
 
 
 def random_block(rng: random.Random) -> tuple[Problem, int | None]:

@@ -18,6 +18,7 @@ from cimplan.plan.certificate import Block, Certificate, FillerGroup, Front, Poi
 from cimplan.plan.certificate_check import verify_certificate
 from cimplan.plan.certificate_fold import Label, undominated
 from cimplan.plan.certificate_parts import Parts
+from cimplan.plan.effort import Effort
 
 
 def cases(seed: int, count: int, most: int = 6) -> list[tuple[Problem, int, random.Random]]:
@@ -449,7 +450,7 @@ def test_undominated_labels_are_those_nothing_beats() -> None:
             )
 
         expected = {label for label in labels if not any(beats(other, label) for other in labels)}
-        found = undominated(labels)
+        found = undominated(labels, Effort(1000))
         assert len(found) == len(set(found))
         assert set(found) == expected
 

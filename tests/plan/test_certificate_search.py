@@ -12,13 +12,13 @@ from oracle import brute_force, optimum, random_problem
 
 from cimplan.cost.problem import CIM, HOST, Dependency, Option, Problem
 from cimplan.plan import certificate_check
-from cimplan.plan.block_search import Effort, OutOfEffortError
 from cimplan.plan.certificate import Block, Certificate, FillerGroup
 from cimplan.plan.certificate_check import verify_certificate
 from cimplan.plan.certificate_fold import Label, labels_before
 from cimplan.plan.certificate_parts import Parts
 from cimplan.plan.certificate_search import Position, ends_early, undominated
 from cimplan.plan.certificate_suffix import Soonest, Suffix, TradeOff, TradeOffs
+from cimplan.plan.effort import Effort, OutOfEffortError
 
 
 def cases(seed: int, count: int, most: int = 7) -> list[tuple[Problem, int, Certificate]]:
@@ -290,7 +290,7 @@ def test_undominated_positions_are_those_nothing_beats() -> None:
             return a != b and all(x <= y for x, y in zip((*a[:4], *a.ready), (*b[:4], *b.ready), strict=True))
 
         wanted = {b for b in positions if not any(beats(a, b) for a in positions)}
-        kept = undominated(positions)
+        kept = undominated(positions, Effort(1000))
         assert set(kept) == wanted
         assert len(kept) == len(wanted)
 
@@ -333,8 +333,10 @@ def test_no_trade_off_forbids_what_brute_force_can_reach() -> None:
         assert schedule is not None
         parts = Parts(problem, certificate)  # it claims the optimum and a tick
         dropped = sum(parts.least[v] for v in certificate.dropped)
-        suffix = Suffix(parts, 0, {-1: Soonest(dropped, 0, 0)})
-        nearer = Suffix(Parts(problem, replace(certificate, lower_bound=best)), 0, {-1: Soonest(dropped, 0, 0)})
+        suffix = Suffix(parts, 0, {-1: Soonest(dropped, 0, 0)}, Effort(100_000))
+        nearer = Suffix(
+            Parts(problem, replace(certificate, lower_bound=best)), 0, {-1: Soonest(dropped, 0, 0)}, Effort(100_000)
+        )
         picked = [options[choice] for options, choice in zip(problem.options, schedule.chosen, strict=True)]
         finish = [start + option.duration for start, option in zip(schedule.start, picked, strict=True)]
         for number in range(len(certificate.blocks)):

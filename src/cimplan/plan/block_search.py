@@ -7,40 +7,23 @@ between their heads and tails), host time, and lead. If a point lies below all f
 If the earliest starts of a fully decided node do not collide on the host they *are* a schedule, and the table is
 refuted. Otherwise the search goes on: first over options, then over the order of two operators that collide.
 
+A node of a large block counts for more than one, in proportion to its size.
+
 This shares no idea with a dynamic programme over states, and no code with any solver.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
 
 from cimplan.cost.problem import HOST, Option
 from cimplan.plan.certificate import Point
-
-
-class OutOfEffortError(Exception):
-    """The search has used up its nodes; neither proven nor refuted."""
-
-
-@dataclass
-class Effort:
-    """How many nodes may still be searched, in all searches together."""
-
-    nodes: int
-
-    def spend(self) -> None:
-        """Count one node.
-
-        Raises
-        ------
-        OutOfEffortError
-            If none is left.
-        """
-        if self.nodes <= 0:
-            raise OutOfEffortError
-        self.nodes -= 1
+from cimplan.plan.effort import Effort
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +83,7 @@ def find_uncovered(block: BlockProblem, points: Sequence[Point], crossbars: int,
         If the nodes are used up before either is known.
     """
     search = _Search(block, tuple(sorted(points)), crossbars, effort)
-    return search.visit([list(options) for options in block.options], ())
+    return search.run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +93,17 @@ class _Times:
     tail: list[int]
     bound: int
     lead: int
+
+
+class _Node(NamedTuple):
+    """The options left to each operator, and ordered pairs on the host."""
+
+    options: list[list[Option]]
+    orders: tuple[tuple[int, int], ...]
+
+
+_SMALL = 100
+"""Operators, arcs and options that a node may look at for the price of one."""
 
 
 @dataclass
@@ -125,30 +119,42 @@ class _Search:
         to_end = [(v, last, 0) for v in range(last)] if self.block.has_end else []
         self.arcs = [*self.block.edges, *to_end]
 
-    def visit(self, options: list[list[Option]], orders: tuple[tuple[int, int], ...]) -> Uncovered | None:
-        """Search below a node: the options left to each operator, and ordered pairs on the host."""
-        self.effort.spend()
+    def run(self) -> Uncovered | None:
+        """Search everything, depth first; blocks may be far deeper than the stack of the interpreter."""
+        whole = _Node([list(options) for options in self.block.options], ())
+        open_nodes = [iter([whole])]
+        while open_nodes:
+            node = next(open_nodes[-1], None)
+            if node is None:
+                open_nodes.pop()
+                continue
+            found = self._visit(node)
+            if isinstance(found, Uncovered):
+                return found
+            open_nodes.append(found)
+        return None
+
+    def _visit(self, node: _Node) -> Uncovered | Iterator[_Node]:
+        """Look at a node: return a schedule that is not covered, or the nodes below in which one may be."""
+        options, orders = node
+        size = len(options) + len(self.arcs) + len(orders) + sum(map(len, options)) + len(self.points) // 10
+        self.effort.spend(1 + size // _SMALL)
         least = sum(min(option.crossbars for option in some) for some in options)
         if least > self.crossbars:
-            return None
+            return iter(())
         host_time = sum(min(option.duration if option.place == HOST else 0 for option in some) for some in options)
         times = self._times(options, orders)
         if times is None or self._covered(least, times, host_time):
-            return None
+            return iter(())
         undecided = [v for v, some in enumerate(options) if len(some) > 1]
         if undecided:
             # The operator with the most at stake first: its options differ most in time.
             v = max(undecided, key=lambda u: (_spread(options[u]), -u))
-            for option in options[v]:
-                found = self.visit([*options[:v], [option], *options[v + 1 :]], orders)
-                if found is not None:
-                    return found
-            return None
+            return (_Node([*options[:v], [option], *options[v + 1 :]], orders) for option in options[v])
         pair = self._collision(options, times)
         if pair is None:
             return Uncovered(least, times.bound, host_time, times.lead)
-        first, second = pair
-        return self.visit(options, (*orders, (first, second))) or self.visit(options, (*orders, (second, first)))
+        return (_Node(options, (*orders, order)) for order in (pair, pair[::-1]))
 
     def _covered(self, crossbars: int, times: _Times, host_time: int) -> bool:
         for point in self.points:
@@ -198,8 +204,7 @@ class _Search:
         lead = min((head[v] for v, some in enumerate(options) if _may_occupy_host(some)), default=bound)
         return _Times(head, length, tail, bound, lead if on_host else min(lead, bound))
 
-    @staticmethod
-    def _collision(options: list[list[Option]], times: _Times) -> tuple[int, int] | None:
+    def _collision(self, options: list[list[Option]], times: _Times) -> tuple[int, int] | None:
         """Return two host operators that overlap when all start as early as they can, or None.
 
         Of all such pairs it is the one that costs most whichever goes first; the cheaper order comes first.
@@ -211,9 +216,9 @@ class _Search:
         best: tuple[int, int, int, int] | None = None
         for position, first in enumerate(on_host):
             end = times.head[first] + times.length[first]
-            for second in on_host[position + 1 :]:
-                if times.head[second] >= end:
-                    break
+            after = bisect_left(on_host, end, lo=position + 1, key=times.head.__getitem__)
+            self.effort.spend_steps((after - position) // 8)
+            for second in islice(on_host, position + 1, after):
                 both = times.length[first] + times.length[second]
                 forward = times.head[first] + both + times.tail[second]
                 backward = times.head[second] + both + times.tail[first]

@@ -122,16 +122,17 @@ Searching
 ---------
 If ``exhausted`` is false, the value of the fold must be at least ``lower_bound``. If it is true, the value may be
 smaller, and a search closed the difference. It looked at schedules of the spine and of the ``searched`` operators
-(fillers, among them all that have more than one option or do not run on the host), which are scheduled one by one:
-choices, dependencies among them (also over cuts), transfers, the host to themselves; and each comes after all of them
-from which a path leads to it, without a transfer where the path leads through fillers that are not searched. The
-remaining fillers are a pool of host work that runs in pieces while the host is idle. Work of such an operator is there
-when its last searched ancestor has settled (on the host: has run; elsewhere: when all searched operators before it
-have settled), or if it has none, from the finish of ``cuts[r-1]`` on, r being the release of its group. All work that
-has been released is done before the end of a flushed block starts, and all work before the schedule ends. The claim:
-no such schedule within the budget ends before ``lower_bound``. Any exhaustive search may verify it; the rest of the
-fold from a cut on is a bound to prune with, and so is what long fillers delay. A search that schedules more operators
-one by one may verify the bound as well: it looks at fewer schedules that only the relaxation allows.
+(fillers, among them all that have more than one option, do not run on the host, or take crossbars: such a filler is
+never pooled, as its crossbars would be charged twice), which are scheduled one by one: choices, dependencies among them
+(also over cuts), transfers, the host to themselves; and each comes after all of them from which a path leads to it,
+without a transfer where the path leads through fillers that are not searched. The remaining fillers are a pool of host
+work that runs in pieces while the host is idle. Work of such an operator is there when its last searched ancestor has
+settled (on the host: has run; elsewhere: when all searched operators before it have settled), or if it has none, from
+the finish of ``cuts[r-1]`` on, r being the release of its group. All work that has been released is done before the end
+of a flushed block starts, and all work before the schedule ends. The claim: no such schedule within the budget ends
+before ``lower_bound``. Any exhaustive search may verify it; the rest of the fold from a cut on is a bound to prune
+with, and so is what long fillers delay. A search that schedules more operators one by one may verify the bound as well:
+it looks at fewer schedules that only the relaxation allows.
 """
 
 from __future__ import annotations

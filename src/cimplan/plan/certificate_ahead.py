@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from cimplan.cost.problem import Option
 from cimplan.plan.certificate import Point
-from cimplan.plan.certificate_parts import Parts, host_time
-
-Table = Sequence[tuple[int, int, tuple[Point, ...]]]
+from cimplan.plan.certificate_parts import Parts, Table, host_time
+from cimplan.plan.effort import Effort
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +40,34 @@ class Ahead:
         return self.least[number][option] - self.price * crossbars_left
 
 
-def time_ahead(parts: Parts, tables: Sequence[Table], crossbars_left: int) -> list[Ahead]:
+def time_ahead(parts: Parts, crossbars_left: int, effort: Effort) -> list[Ahead]:
     """Return bounds on the time still to come: that of the blocks, and what long fillers delay.
 
     The latter holds also where a fold does not count it: no filler of which a block knows has started before it.
     """
 
     def priced(price: int) -> Ahead:
-        extra = _fillers(parts, len(tables), price, parts.waits.delay)
-        return _priced(tables, price, lambda point: point.time, extra)
+        effort.spend_steps(_size(parts))
+        extra = _fillers(parts, len(parts.tables), price, parts.waits.delay)
+        return _priced(parts.tables, price, lambda point: point.time, extra)
 
     return _with_good_price(priced, crossbars_left)
 
 
-def host_ahead(parts: Parts, tables: Sequence[Table], crossbars_left: int) -> list[Ahead]:
+def host_ahead(parts: Parts, crossbars_left: int, effort: Effort) -> list[Ahead]:
     """Return bounds on the host's work still to come (e grows by it at least)."""
 
     def priced(price: int) -> Ahead:
-        extra = _fillers(parts, len(tables), price, lambda _, option: host_time(option))
-        return _priced(tables, price, lambda point: point.host_time, extra)
+        effort.spend_steps(_size(parts))
+        extra = _fillers(parts, len(parts.tables), price, lambda _, option: host_time(option))
+        return _priced(parts.tables, price, lambda point: point.host_time, extra)
 
     return _with_good_price(priced, crossbars_left)
+
+
+def _size(parts: Parts) -> int:
+    """Return how many steps one price takes."""
+    return (parts.entries + sum(len(parts.problem.options[v]) for g in parts.groups for v in g.operators)) // 8
 
 
 def _with_good_price(priced: Callable[[int], Ahead], crossbars_left: int) -> list[Ahead]:

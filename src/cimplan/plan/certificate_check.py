@@ -9,6 +9,7 @@ imported.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
@@ -17,11 +18,12 @@ from typing import Literal
 
 from cimplan.cost.problem import HOST, Problem
 from cimplan.errors import InternalError
-from cimplan.plan.block_search import BlockProblem, Effort, OutOfEffortError, find_uncovered
+from cimplan.plan.block_search import BlockProblem, find_uncovered
 from cimplan.plan.certificate import Certificate, Front
 from cimplan.plan.certificate_fold import fold, labels_before
-from cimplan.plan.certificate_parts import Parts, RefutedError
+from cimplan.plan.certificate_parts import MOST_OPERATORS, Parts, RefutedError
 from cimplan.plan.certificate_search import ends_early
+from cimplan.plan.effort import Effort, OutOfEffortError
 
 DEFAULT_NODES = 200_000
 """Nodes of a search through blocks; each takes several times as long as one of the other search."""
@@ -112,7 +114,10 @@ def verify_certificate(
 def _verify(
     problem: Problem, certificate: Certificate, effort: Effort, search_effort: Effort
 ) -> tuple[Verdict, int, list[str]]:
-    parts = Parts(problem, certificate)
+    try:
+        parts = Parts(problem, certificate, effort)
+    except OutOfEffortError:
+        return "incomplete", 0, [f"no more than {MOST_OPERATORS} operators can be compared, here are {len(problem)}"]
     count: Counter[str] = Counter()
     unknown = []
     for number, block in enumerate(certificate.blocks):
@@ -126,7 +131,7 @@ def _verify(
     try:
         value = fold(parts, effort)
     except OutOfEffortError:
-        return "incomplete", 0, ["the filler groups have too many choices"]
+        return "incomplete", 0, ["the fold has too many labels, or the filler groups too many choices"]
     notes = [
         f"{len(certificate.cuts)} cuts by reachability",
         *(f"{count[reason]} blocks by {reason}" for reason in ("chain", "enumeration", "load") if count[reason]),
@@ -162,11 +167,11 @@ def _attempts(parts: Parts) -> Iterator[tuple[int, set[int]]]:
     cheapest comes first: with what the certificate names, as that should do; and if that does not, with a few more.
     """
     count = sum(len(group.operators) for group in parts.groups)
-    late = {
-        group.released
-        for group in parts.groups
-        if 2 * sum(len(other.operators) for other in parts.groups if other.released >= group.released) >= count
-    }
+    late, coming = set(), 0
+    for released in sorted(parts.released, reverse=True):
+        coming += sum(len(group.operators) for group in parts.released[released])
+        if 2 * coming >= count:
+            late.add(released)
     for first in sorted(late | {0}, reverse=True):
         fillers = {v for group in parts.groups if group.released >= first for v in group.operators}
         named = _named(parts, fillers)
@@ -185,12 +190,16 @@ def _named(parts: Parts, fillers: AbstractSet[int]) -> set[int]:
         options = parts.problem.options[v]
         return len(options) == 1 and options[0].place == HOST and not options[0].crossbars
 
-    return {v for v in fillers if v in parts.certificate.searched or not can_be_pooled(v)}
+    searched = frozenset(parts.certificate.searched)
+    return {v for v in fillers if v in searched or not can_be_pooled(v)}
 
 
 def _with_next(parts: Parts, fillers: AbstractSet[int], named: AbstractSet[int]) -> set[int]:
     """Return fillers with all that precede them, and the next ones."""
-    before = {u for u in fillers for v in named if parts.precedes(u, v)} | named
+    known = 0
+    for v in named:
+        known |= parts.before(v)
+    before = {u for u in fillers if known >> u & 1} | named
     after = {edge.target for edge in parts.problem.dependencies if edge.source in before and edge.target in fillers}
     return before | after
 
@@ -204,16 +213,21 @@ def _require_block(parts: Parts, number: int, effort: Effort) -> None:
             raise RefutedError(f"block {number} is not a chain")
         return
     fronts = {(front.from_option, front.to_option) for front in block.fronts}
-    wanted = {(a, b) for a in parts.choices(start) for b in parts.choices(end)}
-    if len(fronts) != len(block.fronts) or fronts != wanted:
+    starts, ends = parts.choices(start), parts.choices(end)
+    if (
+        len(fronts) != len(block.fronts)
+        or len(fronts) != len(starts) * len(ends)
+        or not all(a in starts and b in ends for a, b in fronts)
+    ):
         raise RefutedError(f"block {number} has not one front for each pair of options of its cuts")
     # Choices that leave too little of the budget for the fewest crossbars of all others do not count.
     most = parts.certificate.budget - sum(parts.least) + sum(parts.least[v] for v in parts.members[number])
     for front in block.fronts:
         where = f"block {number}, options {front.from_option} to {front.to_option}"
+        effort.spend_steps((len(parts.members[number]) + len(parts.edges_within[number])) // 8)
         part = _part(parts, number, front)
         if block.reason == "load":
-            _require_load(front, part, most, where)
+            _require_load(front, part, most, where, effort)
             continue
         found = find_uncovered(part, front.points, most, effort)
         if found is not None:
@@ -232,29 +246,28 @@ def _part(parts: Parts, number: int, front: Front) -> BlockProblem:
     if end is not None:
         options[position[end]] = (options[position[end]][front.to_option],)
     edges, release = [], []
-    for edge in parts.problem.dependencies:
-        if edge.target not in position:
-            continue
+    for edge in parts.edges_within[number]:
         if edge.source in position:
             edges.append((position[edge.source], position[edge.target], edge.transfer))
-        elif edge.source == start:
+        elif start is not None:
             place = parts.problem.options[start][front.from_option].place
             release.append((position[edge.target], place, edge.transfer))
     return BlockProblem(tuple(options), tuple(edges), tuple(release), end is not None)
 
 
-def _require_load(front: Front, part: BlockProblem, most: int, where: str) -> None:
+def _require_load(front: Front, part: BlockProblem, most: int, where: str, effort: Effort) -> None:
     """Verify a table whose points follow from sums."""
     points = sorted(front.points)
     if any(point.lead for point in points):
         raise RefutedError(f"{where}: points that follow from sums have no lead")
-    loads = _least_loads(part, most)
+    loads = _least_loads(part, most, effort)
     if loads and (not points or loads[0][0] < points[0].crossbars):
         raise RefutedError(f"{where}: no point covers a choice of {loads[0][0]} crossbars")
-    path = _shortest_longest_path(part)
+    path = _shortest_longest_path(part, effort)
     for index, point in enumerate(points):
         below = points[index + 1].crossbars if index + 1 < len(points) else most + 1
-        load = min((load for crossbars, load in loads if crossbars < below), default=None)
+        fitting = bisect_left(loads, (below,))  # the last of them is the least
+        load = loads[fitting - 1][1] if fitting else None
         if load is not None and (load < point.host_time or max(load, path) < point.time):
             raise RefutedError(
                 f"{where}: below {below} crossbars the host may work only {load} ticks and the longest path be "
@@ -262,10 +275,11 @@ def _require_load(front: Front, part: BlockProblem, most: int, where: str) -> No
             )
 
 
-def _least_loads(part: BlockProblem, most: int) -> list[tuple[int, int]]:
+def _least_loads(part: BlockProblem, most: int, effort: Effort) -> list[tuple[int, int]]:
     """Return (crossbars, least sum of host durations): a knapsack over the operators, sorted, strictly falling."""
     loads = [(0, 0)]
     for options in part.options:
+        effort.spend_entries(len(loads) * len(options))
         grown = sorted(
             (crossbars + option.crossbars, load + (option.duration if option.place == HOST else 0))
             for crossbars, load in loads
@@ -279,18 +293,20 @@ def _least_loads(part: BlockProblem, most: int) -> list[tuple[int, int]]:
     return loads
 
 
-def _shortest_longest_path(part: BlockProblem) -> int:
+def _shortest_longest_path(part: BlockProblem, effort: Effort) -> int:
     """Return the longest path when each operator has, for each of its options, the best choices before it."""
+    effort.spend_steps(sum(len(part.options[u]) * len(part.options[v]) for u, v, _ in part.edges) // 4)
     before: list[list[tuple[int, int]]] = [[] for _ in part.options]
     for source, target, transfer in part.edges:
         before[target].append((source, transfer))
+    release: list[list[tuple[str, int]]] = [[] for _ in part.options]
+    for v, place, transfer in part.release:
+        release[v].append((place, transfer))
     finish: list[list[int]] = []
     for v, options in enumerate(part.options):
         found = []
         for option in options:
-            start = max(
-                (transfer for u, place, transfer in part.release if u == v and place != option.place), default=0
-            )
+            start = max((transfer for place, transfer in release[v] if place != option.place), default=0)
             for u, transfer in before[v]:
                 earlier = zip(finish[u], part.options[u], strict=True)
                 start = max(start, min(f + (transfer if o.place != option.place else 0) for f, o in earlier))

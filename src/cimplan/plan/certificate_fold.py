@@ -11,11 +11,11 @@ from itertools import product
 from typing import NamedTuple
 
 from cimplan.cost.problem import HOST, Option
-from cimplan.plan.block_search import Effort
 from cimplan.plan.certificate import Point
 from cimplan.plan.certificate_ahead import host_ahead, time_ahead
 from cimplan.plan.certificate_parts import Group, Parts, host_time
 from cimplan.plan.certificate_staircase import Staircase
+from cimplan.plan.effort import MOST_AT_ONCE, STEPS_PER_NODE, Effort, OutOfEffortError
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -46,7 +46,7 @@ def fold(parts: Parts, effort: Effort) -> int | None:
     Raises
     ------
     OutOfEffortError
-        If the filler groups have too many choices.
+        If there are too many labels, or choices of the filler groups.
     """
     counted = not any(group.delayed for group in parts.groups)
     labels = _labels_before(parts, len(parts.certificate.blocks), effort, count_delays=counted)
@@ -62,7 +62,7 @@ def labels_before(parts: Parts, stop: int, effort: Effort) -> dict[int, list[Lab
     Raises
     ------
     OutOfEffortError
-        If the filler groups have too many choices.
+        If there are too many labels, or choices of the filler groups.
     """
     return _labels_before(parts, stop, effort, count_delays=False)
 
@@ -71,9 +71,8 @@ def _labels_before(parts: Parts, stop: int, effort: Effort, *, count_delays: boo
     """Return the labels before a block; with `count_delays`, long fillers delay the spine when they are released."""
     certificate = parts.certificate
     claimed, budget = certificate.lower_bound, certificate.budget
-    tables = [parts.points(number) for number in range(len(certificate.blocks))]
     dropped = sum(parts.least[v] for v in certificate.dropped)
-    times, hosts = time_ahead(parts, tables, budget - dropped), host_ahead(parts, tables, budget - dropped)
+    times, hosts = time_ahead(parts, budget - dropped, effort), host_ahead(parts, budget - dropped, effort)
 
     def hopeless(number: int, option: int, label: Label) -> bool:
         """Tell whether the label ends at the claimed bound or later, or has no way to the end."""
@@ -86,25 +85,31 @@ def _labels_before(parts: Parts, stop: int, effort: Effort, *, count_delays: boo
 
     first = Label(dropped, 0, 0)
     labels: dict[int, list[Label]] = {} if hopeless(0, -1, first) else {-1: [first]}
-    for number, table in enumerate(tables[:stop]):
-        for group in parts.groups:
-            if group.released == number:
-                labels = {
-                    option: undominated(_release(_choices(parts, group, option, effort, count_delays), some))
-                    for option, some in labels.items()
-                }
+    for number, table in enumerate(parts.tables[:stop]):
+        for group in parts.released.get(number, ()):
+            labels = {
+                option: undominated(
+                    _release(_choices(parts, group, option, effort, count_delays), some, effort), effort
+                )
+                for option, some in labels.items()
+            }
         flushed = number in parts.flushed
         end = parts.boundary(number)[1]
         extended: dict[int, list[Label]] = {}
+        count = 0
         for from_option, to_option, points in table:
             end_option = None if end is None else parts.problem.options[end][to_option]
             fresh = extended.setdefault(to_option, [])
             for label in labels.get(from_option, ()):
+                effort.spend_steps(len(points) * (1 + len(label.delayed)))
+                if count > MOST_AT_ONCE:
+                    raise OutOfEffortError
                 for point in points:
                     new = _flushed(label, point, end_option) if flushed else _filled(label, point)
                     if not hopeless(number + 1, to_option, new):
                         fresh.append(new)
-        labels = {option: undominated(some) for option, some in extended.items()}
+                        count += 1 + len(new.delayed)
+        labels = {option: undominated(some, effort) for option, some in extended.items()}
     return labels
 
 
@@ -128,8 +133,10 @@ class _Choice(NamedTuple):
     late: int = 0
 
 
-def _release(choices: Sequence[_Choice], labels: list[Label]) -> Iterable[Label]:
+def _release(choices: Sequence[_Choice], labels: list[Label], effort: Effort) -> Iterable[Label]:
     """Yield the labels after every choice of options of a filler group."""
+    if len(choices) > 1:
+        effort.spend_entries(len(choices) * sum(1 + len(label.delayed) for label in labels))
     for label in labels:
         for crossbars, work, delay, lead, late in choices:
             delayed = label.delayed
@@ -155,6 +162,8 @@ def _plain_choices(parts: Parts, group: Group, effort: Effort, count_delays: boo
             (option.crossbars, host_time(option), parts.waits.delay(group.released, option) if count_delays else 0)
             for option in parts.problem.options[v]
         ]
+        if len(offers) > 1:
+            effort.spend_entries(len(choices) * len(offers))
         grown = sorted(
             _Choice(choice.crossbars + crossbars, choice.work + work, choice.delay + delay)
             for choice in choices
@@ -163,22 +172,19 @@ def _plain_choices(parts: Parts, group: Group, effort: Effort, count_delays: boo
         )
         staircase = Staircase()
         choices = [choice for choice in grown if staircase.take(choice.work, choice.delay)]
-        if any(delay for _, _, delay in offers):  # with three numbers there may be very many
-            for _ in choices:
-                effort.spend()
     return choices
 
 
 def _delayed_choices(parts: Parts, group: Group, cut: int | None, place: str, effort: Effort) -> list[_Choice]:
     """Return every choice of the options of a group that is marked delayed."""
     members = set(group.operators)
-    before = {
-        v: [(u, t) for u in group.operators if u in members and (t := parts.transfer(u, v)) is not None]
-        for v in group.operators
-    }
+    before: dict[int, list[tuple[int, int]]] = {v: [] for v in group.operators}
+    edges = [edge for edge in parts.problem.dependencies if edge.source in members and edge.target in members]
+    for edge in edges:
+        before[edge.target].append((edge.source, edge.transfer))
     choices = set()
     for chosen in product(*(parts.problem.options[v] for v in group.operators)):
-        effort.spend()
+        effort.spend(1 + (len(members) + len(edges)) // STEPS_PER_NODE)
         option = dict(zip(group.operators, chosen, strict=True))
         lead: dict[int, int] = {}
         for v in group.operators:
@@ -188,10 +194,15 @@ def _delayed_choices(parts: Parts, group: Group, cut: int | None, place: str, ef
                 outside = 0 if option[u].place == HOST else option[u].duration
                 moved = transfer if option[u].place != option[v].place else 0
                 lead[v] = max(lead[v], lead[u] + outside + moved)
+        work: dict[int, int] = {}
+        for v in group.operators:
+            if option[v].place == HOST and lead[v] > 0:
+                work[lead[v]] = work.get(lead[v], 0) + option[v].duration
         best = (0, 0, 0)
-        for least in sorted({lead[v] for v in group.operators if option[v].place == HOST and lead[v] > 0}):
-            late = sum(host_time(option[v]) for v in group.operators if lead[v] >= least)
-            if least * late > best[0]:
+        late = 0
+        for least in sorted(work, reverse=True):  # of equals the smallest lead counts: the last
+            late += work[least]
+            if least * late >= max(best[0], 1):
                 best = (least * late, least, late)
         crossbars = sum(some.crossbars for some in chosen)
         choices.add(_Choice(crossbars, sum(map(host_time, chosen)), 0, best[1], best[2]))
@@ -222,16 +233,30 @@ def _flushed(label: Label, point: Point, end: Option | None) -> Label:
 
 def _late(label: Label) -> list[tuple[int, int]]:
     """Return (ready, sum of the work of all pairs that are not ready earlier) for each pair."""
-    return [(ready, sum(work for other, work in label.delayed if other >= ready)) for ready, _ in label.delayed]
+    found: dict[int, int] = {}
+    late = 0
+    for ready, work in reversed(label.delayed):
+        late += work
+        found[ready] = late
+    return list(found.items())
 
 
-def undominated(labels: Iterable[Label]) -> list[Label]:
-    """Return the labels that no other one matches or beats in everything."""
+def undominated(labels: Iterable[Label], effort: Effort) -> list[Label]:
+    """Return the labels that no other one matches or beats in everything.
+
+    Raises
+    ------
+    OutOfEffortError
+        If there are too many with delayed work to compare them with one another.
+    """
     listed = sorted(set(labels))
     plain = _undominated_plain([label for label in listed if not label.delayed])
     kept: list[Label] = []
     for label in listed:
-        if label.delayed and not any(_dominates(other, label) for other in (*plain, *kept)):
+        if not label.delayed:
+            continue
+        effort.spend_steps((len(plain) + len(kept)) // 4)
+        if not any(_dominates(other, label) for other in (*plain, *kept)):
             kept.append(label)
     return plain + kept
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from cimplan.cost.problem import HOST, Option
 from cimplan.plan.certificate_parts import Parts, host_time
 from cimplan.plan.certificate_suffix import NOTHING, Soonest, Suffix, TradeOffs
+from cimplan.plan.effort import Effort
 
 Slot = tuple[int, str]
 """An operator and a place where it may yet run."""
@@ -158,7 +159,8 @@ class Players:
         The cuts before which all work in the pool must be done. They are comparable with all operators.
     """
 
-    def __init__(self, parts: Parts, first: int, pooled: frozenset[int]) -> None:
+    def __init__(self, parts: Parts, first: int, pooled: frozenset[int], effort: Effort) -> None:
+        self.effort = effort
         self.parts, self.first, self.pooled = parts, first, pooled
         self.options = parts.problem.options
         self.spine = {v: number for number in range(first, len(parts.members)) for v in parts.members[number]}
@@ -185,6 +187,7 @@ class Players:
             for u, _ in inputs[v]:
                 missing &= ~(self.needs[u] | 1 << u)
             while missing:
+                self.effort.spend_steps(1 + len(self.options) // 1000)
                 u = missing.bit_length() - 1
                 inputs[v].append((u, 0))
                 missing &= ~(self.needs[u] | 1 << u)
@@ -204,12 +207,16 @@ class Players:
         return after
 
 
+_MOST_REMEMBERED = 2_000_000
+"""Numbers to remember about what situations of several layers share."""
+
+
 class Outlook:
     """Bounds on what is left of a game."""
 
-    def __init__(self, players: Players, soonest: Mapping[int, Soonest]) -> None:
-        self.players, self.options = players, players.options
-        self.suffix = Suffix(players.parts, players.first, soonest)
+    def __init__(self, players: Players, soonest: Mapping[int, Soonest], effort: Effort) -> None:
+        self.players, self.options, self.effort = players, players.options, effort
+        self.suffix = Suffix(players.parts, players.first, soonest, effort)
         self.waits = players.parts.waits
         self.spine_bits = sum(1 << v for v in players.spine)
         # They may take no time on the host, and so need not wait for it there.
@@ -217,9 +224,10 @@ class Outlook:
         self.filler_bits = sum(1 << v for v in players.fillers)
         self.within = self._tails_within()
         self.whole = self._tails()
-        self._known: dict[Situation, Ahead] = {}
+        self._known: dict[int, dict[Situation, Ahead]] = {}
         self._beside_of: dict[tuple[int, int, tuple[tuple[int, int], ...]], Beside] = {}
         self._following_of: dict[tuple[int, int, tuple[int, ...]], TradeOffs] = {}
+        self._remembered = 0
 
     def _tails_within(self) -> dict[int, list[list[int]]]:
         """Return, per spine operator, option of its block's end, and own option, least ticks until that end starts."""
@@ -229,6 +237,8 @@ class Outlook:
                 continue
             end = self.players.parts.boundary(self.players.spine[v])[1]
             ends: Sequence[Option | None] = [None] if end is None else self.options[end]
+            following = sum(len(self.options[w]) for w, _ in self.players.outputs[v])
+            self.effort.spend_entries(len(ends) * len(self.options[v]) * (1 + following) // 4)
             tails[v] = [
                 [
                     0
@@ -273,9 +283,18 @@ class Outlook:
 
     def ahead(self, situation: Situation) -> Ahead:
         """Return what every position of a situation still has before it."""
-        if situation not in self._known:
-            self._known[situation] = self._look_ahead(situation)
-        return self._known[situation]
+        known = self._known.setdefault(situation.settled.bit_count(), {})
+        if situation not in known:
+            known[situation] = self._look_ahead(situation)
+        return known[situation]
+
+    def forget(self, settled: int) -> None:
+        """Forget situations in which so many operators have settled."""
+        self._known.pop(settled, None)
+        if self._remembered > _MOST_REMEMBERED:
+            self._beside_of.clear()
+            self._following_of.clear()
+            self._remembered = 0
 
     def _look_ahead(self, situation: Situation) -> Ahead:
         players, spine, settled = self.players, self.players.spine, situation.settled
@@ -286,9 +305,11 @@ class Outlook:
         number = spine[(spine_left & -spine_left).bit_length() - 1] if spine_left else len(players.parts.members)
         here = players.parts.members[number] if spine_left else ()
         end = players.parts.boundary(number)[1] if spine_left else None
-        end_options: Iterable[int] = (-1,)
+        end_options: Sequence[int] = (-1,)
         if end is not None:
             end_options = [queued[end]] if end in queued else range(len(self.options[end]))
+        size = len(here) + len(players.pool_after) + (2 + len(end_options)) * len(situation.slots)
+        self.effort.spend_steps(size // 16)
 
         before_end = 0
         flexible = []
@@ -360,6 +381,7 @@ class Outlook:
         queued = dict(queue)
         work = later = now = 0
         flexible = []
+        self.effort.spend_steps(len(self.players.fillers) // 16)
         for v in self.players.fillers:
             if settled >> v & 1 or self.players.released[v] > number:
                 continue
@@ -379,6 +401,7 @@ class Outlook:
         )
         found = Beside(work, tuple(flexible), Delays(later, now, chosen, wait))
         self._beside_of[key] = found
+        self._remembered += len(queue) + len(flexible)
         return found
 
     def _wait(self, number: int, v: int) -> int:
@@ -401,8 +424,11 @@ class Outlook:
                 after = self.suffix.from_end(number, end_option)
             known[number, end_option, ()] = after
         for at in reversed(range(missing)):
-            after = after.with_choice(self.options[flexible[at]], self._wait(number, flexible[at]))
+            options = self.options[flexible[at]]
+            self.effort.spend_entries(len(after.each) * len(options))
+            after = after.with_choice(options, self._wait(number, flexible[at]))
             known[number, end_option, flexible[at:]] = after
+            self._remembered += len(after.each) + len(flexible) - at
         return after
 
 

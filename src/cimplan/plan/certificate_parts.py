@@ -7,15 +7,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Final
 
-from cimplan.cost.problem import HOST, Option, Problem
+from cimplan.cost.problem import HOST, Dependency, Option, Problem
 from cimplan.plan.certificate import Certificate, FillerGroup, Point
 from cimplan.plan.certificate_waits import Waits, find_waits
+from cimplan.plan.effort import Effort, OutOfEffortError
 
 
 def host_time(option: Option) -> int:
     """Return the ticks that an option takes the host."""
     return option.duration if option.place == HOST else 0
+
+
+Table = list[tuple[int, int, tuple[Point, ...]]]
+"""(option of the start cut, option of the end cut, points) of a block."""
+
+MOST_OPERATORS: Final = 40_000
+"""Whether a path joins two of them takes two bits: a few hundred megabytes for all."""
 
 
 class RefutedError(Exception):
@@ -35,27 +44,44 @@ class Group:
 class Parts:
     """A certificate read against its problem.
 
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    certificate : Certificate
+        What is claimed of it.
+    effort : Effort, optional
+        For what the file may make large; a good deal if left out.
+
     Raises
     ------
     RefutedError
         If the parts do not belong to the problem, or some cut does not cut.
+    OutOfEffortError
+        If the problem has more operators than can be compared with one another.
     """
 
-    def __init__(self, problem: Problem, certificate: Certificate) -> None:
+    def __init__(self, problem: Problem, certificate: Certificate, effort: Effort | None = None) -> None:
         self.problem = problem
         self.certificate = certificate
+        self.effort = effort or Effort(1_000_000)
         self._require_shape()
+        if len(problem) > MOST_OPERATORS:
+            raise OutOfEffortError
         self.least = [min(option.crossbars for option in options) for options in problem.options]
         self._before, self._after = _reachability(problem)
         self._transfer = {(edge.source, edge.target): edge.transfer for edge in problem.dependencies}
         self.members = self._blocks()
         self.groups = [self._group(group) for group in certificate.fillers]
+        self.released: dict[int, list[Group]] = {}
+        for group in self.groups:
+            self.released.setdefault(group.released, []).append(group)
         self.flushed = self._flushed()
 
     @cached_property
     def waits(self) -> Waits:
         """How long the spine can keep the host waiting."""
-        return find_waits(self.problem, self.members, self._before)
+        return find_waits(self.problem, self.members, self._before, self.effort)
 
     def _require_shape(self) -> None:
         problem, certificate = self.problem, self.certificate
@@ -105,12 +131,12 @@ class Parts:
         released by a later block, follow it.
         """
         found = set()
-        pending: list[Group] = []
+        due = -1  # of what is pending; -1 if nothing is
         for number in range(len(self.certificate.blocks)):
-            pending += [group for group in self.groups if group.released == number]
-            if pending and all(group.due <= number for group in pending):
+            due = max([due, *(group.due for group in self.released.get(number, ()))])
+            if 0 <= due <= number:
                 found.add(number)
-                pending = []
+                due = -1
         return frozenset(found)
 
     def release(self, v: int) -> int:
@@ -150,8 +176,31 @@ class Parts:
         """Return the options of a cut, or -1 alone where there is no cut."""
         return range(len(self.problem.options[cut])) if cut is not None else (-1,)
 
-    def points(self, number: int) -> list[tuple[int, int, tuple[Point, ...]]]:
-        """Return (option of the start cut, option of the end cut, points) of a block."""
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        """The table of each block.
+
+        Raises
+        ------
+        OutOfEffortError
+            If cuts have so many options that their pairs do not fit in memory.
+        """
+        self.effort.spend_entries(
+            sum(
+                len(self.choices(start)) * len(self.choices(end))
+                for number, block in enumerate(self.certificate.blocks)
+                if block.reason == "chain"
+                for start, end in (self.boundary(number),)
+            )
+        )
+        return tuple(self._table(number) for number in range(len(self.certificate.blocks)))
+
+    @cached_property
+    def entries(self) -> int:
+        """How many points all tables have together, and pairs of options."""
+        return sum(1 + len(points) for table in self.tables for _, _, points in table)
+
+    def _table(self, number: int) -> Table:
         block = self.certificate.blocks[number]
         if block.reason != "chain":
             return [(front.from_option, front.to_option, front.points) for front in block.fronts]
@@ -165,6 +214,17 @@ class Parts:
                 time = option.duration + ((self.transfer(start, end) or 0) if moved else 0)
                 work = host_time(option)
                 found.append((a, b, (Point(option.crossbars, time, work, time - work),)))
+        return found
+
+    @cached_property
+    def edges_within(self) -> tuple[list[Dependency], ...]:
+        """Dependencies into the operators of each block from these operators or from the cut before."""
+        block = {v: number for number, some in enumerate(self.members) for v in some}
+        found: tuple[list[Dependency], ...] = tuple([] for _ in self.members)
+        for edge in self.problem.dependencies:
+            number = block.get(edge.target, -1)
+            if number >= 0 and (block.get(edge.source, -1) == number or edge.source == self.boundary(number)[0]):
+                found[number].append(edge)
         return found
 
 

@@ -43,14 +43,22 @@ from operator import le
 from typing import NamedTuple, TypeAlias
 
 from cimplan.cost.problem import HOST, Option
-from cimplan.plan.block_search import Effort
 from cimplan.plan.certificate_fold import Label
 from cimplan.plan.certificate_outlook import Ahead, Outlook, Players, Situation, Slot, occupies_host
 from cimplan.plan.certificate_parts import Parts
 from cimplan.plan.certificate_suffix import Soonest, TradeOffs
+from cimplan.plan.effort import Effort, OutOfEffortError
 
 _PATIENCE = 1_000
-"""Positions after which a search tries to play one game to its end; the next time after twice as many."""
+"""Nodes after which a search tries to play one game to its end; the next time after twice as many."""
+
+
+_MOST_NUMBERS = 20_000_000
+"""Numbers in all positions that wait for their turn: some hundreds of megabytes."""
+
+
+_SMALL = 64
+"""Slots that a node may have for the price of one."""
 
 
 class Position(NamedTuple):
@@ -133,7 +141,7 @@ class _Game:
         self.options = parts.problem.options
         self.budget = parts.certificate.budget
         self.claimed = parts.certificate.lower_bound
-        self.players = Players(parts, first, pooled)
+        self.players = Players(parts, first, pooled, effort)
         self.always_occupy = {
             v
             for v in self.players.operators
@@ -142,12 +150,15 @@ class _Game:
 
     def play(self, labels: dict[int, list[Label]]) -> int | None:
         """Play all games until one ends before the claimed bound; return its end, or None if there is none."""
-        self.outlook = Outlook(self.players, {option: _soonest(some) for option, some in labels.items() if some})
+        soonest = {option: _soonest(some) for option, some in labels.items() if some}
+        self.outlook = Outlook(self.players, soonest, self.effort)
         layers: list[Layer] = [{} for _ in range(len(self.players.operators) + 1)]
+        numbers = 0
         for situation, position in self._begin(labels):
             layers[situation.settled.bit_count()].setdefault(situation, []).append(position)
+            numbers += _numbers(situation)
         patience, pause = _PATIENCE, self.effort.nodes - _PATIENCE
-        for layer in layers[:-1]:
+        for settled, layer in enumerate(layers[:-1]):
             if self.effort.nodes < pause:
                 end = self._dive(layer)
                 if end is not None:
@@ -155,10 +166,15 @@ class _Game:
                 patience *= 2
                 pause = self.effort.nodes - patience
             for situation, positions in layer.items():
-                for position in undominated(positions):
+                for position in undominated(positions, self.effort):
                     for then, new in self._moves(situation, position):
                         layers[then.settled.bit_count()].setdefault(then, []).append(new)
+                        numbers += _numbers(then)
+                    if numbers > _MOST_NUMBERS:
+                        raise OutOfEffortError
+            numbers -= sum(len(positions) * _numbers(situation) for situation, positions in layer.items())
             layer.clear()
+            self.outlook.forget(settled)
         return min((position.end for some in layers[-1].values() for position in some), default=None)
 
     def _dive(self, layer: Layer) -> int | None:
@@ -224,7 +240,7 @@ class _Game:
         open_tables = [(table, able)]
         while open_tables:
             table, able = open_tables.pop()
-            self.effort.spend()
+            self.effort.spend(1 + len(table.ready) // _SMALL)
             if not able:
                 outcome = self._outcome(table)
                 if outcome is not None:
@@ -338,10 +354,22 @@ def _soonest(labels: Iterable[Label]) -> Soonest:
     )
 
 
-def undominated(positions: Iterable[Position]) -> list[Position]:
-    """Return the positions of a situation that no other one matches or beats in everything."""
+def _numbers(situation: Situation) -> int:
+    """Return how much memory a position takes, in numbers; what its situation takes is in it."""
+    return 50 + len(situation.slots)
+
+
+def undominated(positions: Iterable[Position], effort: Effort) -> list[Position]:
+    """Return the positions of a situation that no other one matches or beats in everything.
+
+    Raises
+    ------
+    OutOfEffortError
+        If there are too many to compare them with one another.
+    """
     kept: list[Position] = []
     for position in sorted(set(positions)):  # whatever beats a position comes before it
+        effort.spend_steps(len(kept) // 8)
         if not any(
             other[0] <= position[0]
             and other[1] <= position[1]

@@ -29,6 +29,7 @@ from cimplan.cost.problem import Option
 from cimplan.plan.certificate import Point
 from cimplan.plan.certificate_parts import Parts, host_time
 from cimplan.plan.certificate_staircase import Staircase
+from cimplan.plan.effort import MOST_AT_ONCE, Effort, OutOfEffortError
 
 _MOST = 4096
 """Trade-offs after one cut; where there are more, neighbours become one that is no larger than both."""
@@ -141,12 +142,20 @@ class Suffix:
     soonest : mapping of int to Soonest
         Per option of the cut before it, the least that may be behind it. Ways to go on that cannot end before the
         claimed bound even then are left out.
+    effort : Effort
+        For the trade-offs.
+
+    Raises
+    ------
+    OutOfEffortError
+        If there are too many.
     """
 
-    def __init__(self, parts: Parts, first: int, soonest: Mapping[int, Soonest]) -> None:
+    def __init__(self, parts: Parts, first: int, soonest: Mapping[int, Soonest], effort: Effort) -> None:
+        self.effort = effort
         self.parts = parts
         count = len(parts.members)
-        self._tables = {number: parts.points(number) for number in range(first, count)}
+        self._tables = parts.tables
         self._released: dict[int, list[int]] = {number: [] for number in range(count)}
         for group in parts.groups:
             self._released[group.released] += group.operators
@@ -154,8 +163,12 @@ class Suffix:
         for number in range(first, count):
             behind.append(self._behind(number, behind[-1]))
         self._after: dict[int, dict[int, TradeOffs]] = {count: {-1: NOTHING}}
+        kept = 0
         for number in reversed(range(first, count)):
             self._after[number] = self._before(number, behind[number - first])
+            kept += sum(len(after.each) for after in self._after[number].values())
+            if kept > MOST_AT_ONCE:
+                raise OutOfEffortError
 
     def after(self, number: int, option: int) -> TradeOffs:
         """Return the trade-offs after the cut before a block, with an option of that cut."""
@@ -195,18 +208,23 @@ class Suffix:
         claimed, budget = self.parts.certificate.lower_bound, self.parts.certificate.budget
         crossbars, work, delay = self._least_released(number)
         found: dict[int, list[TradeOff]] = {}
+        count = 0
         for a, b, points in self._tables[number]:
             if a not in soonest:
                 continue
             behind, end, then = soonest[a], self._end(number, b), self.after(number + 1, b)
             most = budget - behind.crossbars - crossbars
             path_below, load_below = claimed - behind.time - delay, claimed - behind.host_free - work
+            self.effort.spend_steps(len(points) * len(then.each))
             for point in points:
                 way = _Way.through(point, end, number in self.parts.flushed)
                 for after in then.each:
                     new = way.then(after)
                     if new.crossbars <= most and new.path < path_below and new.load < load_below:
                         found.setdefault(a, []).append(new)
+                        count += 1
+                if count > MOST_AT_ONCE:
+                    raise OutOfEffortError
         return {a: self._with_released(number, TradeOffs.least(some)) for a, some in found.items()}
 
     def _least_released(self, number: int) -> tuple[int, int, int]:
@@ -221,7 +239,9 @@ class Suffix:
 
     def _with_released(self, number: int, trade_offs: TradeOffs) -> TradeOffs:
         for v in self._released[number]:
-            trade_offs = trade_offs.with_choice(self.parts.problem.options[v], self._wait(v))
+            options = self.parts.problem.options[v]
+            self.effort.spend_entries(len(trade_offs.each) * len(options))
+            trade_offs = trade_offs.with_choice(options, self._wait(v))
         return trade_offs
 
     def _wait(self, v: int) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cimplan.cost.problem import HOST, Option, Problem
+from cimplan.plan.effort import Effort
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Waits:
         return max(0, option.duration - self.longest[number]) if option.place == HOST else 0
 
 
-def find_waits(problem: Problem, members: Sequence[Iterable[int]], before: Sequence[int]) -> Waits:
+def find_waits(problem: Problem, members: Sequence[Iterable[int]], before: Sequence[int], effort: Effort) -> Waits:
     """Find the waits of a spine.
 
     Parameters
@@ -46,9 +47,16 @@ def find_waits(problem: Problem, members: Sequence[Iterable[int]], before: Seque
         The spine operators of each block.
     before : sequence of int
         For each operator those from which a path leads to it, as bits.
+    effort : Effort
+        For steps that are not dependencies.
+
+    Raises
+    ------
+    OutOfEffortError
+        If there are too many of these.
     """
     blocks = {v: number for number, some in enumerate(members) for v in some}
-    steps = _steps(problem, blocks, before)
+    steps = _steps(problem, blocks, before, effort)
     chain: dict[int, int] = {}
     into = dict.fromkeys(blocks, 0)
     longest = [0] * (len(members) + 1)
@@ -66,7 +74,9 @@ def find_waits(problem: Problem, members: Sequence[Iterable[int]], before: Seque
     return Waits(chain, tuple(longest))
 
 
-def _steps(problem: Problem, spine: Iterable[int], before: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
+def _steps(
+    problem: Problem, spine: Iterable[int], before: Sequence[int], effort: Effort
+) -> dict[int, list[tuple[int, int]]]:
     """Return the operators right after each one of the spine, with the ticks of a transfer between them."""
     steps: dict[int, list[tuple[int, int]]] = {v: [] for v in spine}
     bits = sum(1 << v for v in steps)
@@ -78,6 +88,7 @@ def _steps(problem: Problem, spine: Iterable[int], before: Sequence[int]) -> dic
             missing[v] &= ~(before[u] | 1 << u)
     for v in steps:
         while missing[v]:  # what only a path beside the spine joins
+            effort.spend_steps(1 + len(problem) // 1000)  # as a set of a thousand bits takes about a step
             u = missing[v].bit_length() - 1
             steps[u].append((v, 0))
             missing[v] &= ~(before[u] | 1 << u)

@@ -7,9 +7,11 @@ every plan that leaves the tool has passed it.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import itemgetter
 from typing import Literal
 
 from cimplan.cost.problem import HOST, Problem
@@ -21,6 +23,9 @@ ViolationKind = Literal[
 ]
 
 _SHOWN = 3
+
+_MOST_ON_HOST = 100
+"""Violations of the host's cores that are listed: each names all operators that run at the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,19 +243,25 @@ def _host(problem: Problem, schedule: Schedule, finish: Sequence[int], places: S
         for index, (start, end, place) in enumerate(zip(schedule.start, finish, places, strict=True))
         if place == HOST and end > start
     )
-    running: list[tuple[int, int]] = []
-    for start, end, index in queue:
-        running = [(other_end, other) for other_end, other in running if other_end > start]
+    running: list[tuple[int, int]] = []  # (end, position in the queue), the first to end first
+    violations = 0
+    for position, (start, end, index) in enumerate(queue):
+        while running and running[0][0] <= start:
+            heapq.heappop(running)
         if len(running) >= problem.host_cores:
-            names = tuple(problem.names[other] for other in (*(other for _, other in running), index))
-            others = " and ".join(f"{problem.names[other]!r} (until {other_end})" for other_end, other in running)
+            violations += 1
+            if violations > _MOST_ON_HOST:
+                return
+            beside = [(queue[at][2], other_end) for other_end, at in sorted(running, key=itemgetter(1))]
+            names = tuple(problem.names[other] for other in (*(other for other, _ in beside), index))
+            others = " and ".join(f"{problem.names[other]!r} (until {other_end})" for other, other_end in beside)
             yield Violation(
                 "host",
                 names,
                 f"operator {problem.names[index]!r} starts on the host at {start} beside {others}, "
                 f"on {problem.host_cores} core{'s' if problem.host_cores > 1 else ''}",
             )
-        running.append((end, index))
+        heapq.heappush(running, (end, position))
 
 
 def _claims(makespan: int, status: Status, lower_bound: int) -> Iterable[Violation]:

@@ -119,7 +119,8 @@ class _Simulation:
             self.missing[edge.target] += 1
         self.queue = deque(host_order(problem, schedule))
         self.queued = frozenset(self.queue)
-        self.free_cores = list(range(problem.host_cores))
+        # Cores beyond the operators stay idle; a file may say that there are billions.
+        self.free_cores = list(range(min(problem.host_cores, count)))
         self.start = [-1] * count
         self.finish = [-1] * count
         self.core = [-1] * count
