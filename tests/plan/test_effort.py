@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from cimplan.cost.problem import CIM, HOST, Dependency, Option, Problem
-from cimplan.plan import certificate_parts, certificate_search
+from cimplan.plan import certificate_outlook, certificate_parts, certificate_search
 from cimplan.plan.block_search import BlockProblem, find_uncovered
 from cimplan.plan.certificate import Block, Certificate, FillerGroup, Front, Point
 from cimplan.plan.certificate_check import CertificateReport, verify_certificate
@@ -151,6 +151,15 @@ def test_a_search_forgets_layers_that_are_done() -> None:
     game = certificate_search._Game(parts, 0, frozenset(), Effort(10_000))
     game.play(labels_before(parts, 0, Effort(1000)))
     assert set(game.outlook._known) <= {len(problem)}
+
+
+def test_what_is_remembered_of_situations_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificate_outlook, "_MOST_REMEMBERED", 0)
+    problem, certificate = heads(6)
+    parts = Parts(problem, replace(certificate, lower_bound=40))
+    game = certificate_search._Game(parts, 0, frozenset(), Effort(10_000))
+    assert game.play(labels_before(parts, 0, Effort(1000))) == 18  # as if nothing had been forgotten
+    assert sum(map(len, game.outlook._known.values())) <= 1
 
 
 def test_a_search_keeps_no_more_positions_than_fit_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:

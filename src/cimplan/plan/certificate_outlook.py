@@ -208,7 +208,7 @@ class Players:
 
 
 _MOST_REMEMBERED = 2_000_000
-"""Numbers to remember about what situations of several layers share."""
+"""Slots, options and trade-offs of what is known of situations: some hundreds of megabytes."""
 
 
 class Outlook:
@@ -284,17 +284,21 @@ class Outlook:
     def ahead(self, situation: Situation) -> Ahead:
         """Return what every position of a situation still has before it."""
         known = self._known.setdefault(situation.settled.bit_count(), {})
-        if situation not in known:
-            known[situation] = self._look_ahead(situation)
-        return known[situation]
+        found = known.get(situation)
+        if found is None:
+            if self._remembered > _MOST_REMEMBERED:
+                self._known.clear()
+                self._beside_of.clear()
+                self._following_of.clear()
+                self._remembered = 0
+            found = self._look_ahead(situation)
+            self._known.setdefault(situation.settled.bit_count(), {})[situation] = found
+            self._remembered += 20 + len(situation.slots)
+        return found
 
     def forget(self, settled: int) -> None:
         """Forget situations in which so many operators have settled."""
         self._known.pop(settled, None)
-        if self._remembered > _MOST_REMEMBERED:
-            self._beside_of.clear()
-            self._following_of.clear()
-            self._remembered = 0
 
     def _look_ahead(self, situation: Situation) -> Ahead:
         players, spine, settled = self.players, self.players.spine, situation.settled
@@ -309,7 +313,7 @@ class Outlook:
         if end is not None:
             end_options = [queued[end]] if end in queued else range(len(self.options[end]))
         size = len(here) + len(players.pool_after) + (2 + len(end_options)) * len(situation.slots)
-        self.effort.spend_steps(size // 16)
+        self.effort.spend_steps(size // 2)
 
         before_end = 0
         flexible = []
@@ -381,7 +385,7 @@ class Outlook:
         queued = dict(queue)
         work = later = now = 0
         flexible = []
-        self.effort.spend_steps(len(self.players.fillers) // 16)
+        self.effort.spend_steps(len(self.players.fillers) // 2)
         for v in self.players.fillers:
             if settled >> v & 1 or self.players.released[v] > number:
                 continue

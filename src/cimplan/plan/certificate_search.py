@@ -53,7 +53,7 @@ _PATIENCE = 1_000
 """Nodes after which a search tries to play one game to its end; the next time after twice as many."""
 
 
-_MOST_NUMBERS = 20_000_000
+_MOST_NUMBERS = 10_000_000
 """Numbers in all positions that wait for their turn: some hundreds of megabytes."""
 
 
