@@ -73,6 +73,23 @@ def test_the_curve_falls_as_crossbars_grow(cimplan, profile_file):
     assert latencies == sorted(latencies, reverse=True)
 
 
+def test_the_table_of_the_curve_says_how_good_each_point_is(cimplan, profile_file):
+    run = cimplan("partition", "--profile", profile_file, "--curve")
+    header = next(line for line in run.out.splitlines() if line.startswith("crossbars  "))
+    assert header.split() == ["crossbars", "latency", "speed-up", "lower", "bound", "gap", "status"]
+    assert "0.00 %  optimal" in run.out
+
+
+def test_a_method_with_two_names_is_compared_once(cimplan, profile_file):
+    listed = [item["name"] for item in cimplan("compare", "--list", "--json").json if item["for"] == "partition"]
+    assert {"ilp", "ilp-highs"} <= set(listed)
+    rows = cimplan("compare", "--profile", profile_file, "--time-limit", "5s", "--json").json["methods"]
+    found = [row["method"] for row in rows]
+    assert "ilp" in found and "ilp-highs" not in found
+    asked = cimplan("compare", "--profile", profile_file, "--methods", "ilp-highs", "--json").json["methods"]
+    assert [row["method"] for row in asked] == ["ilp-highs"]
+
+
 def test_a_fixed_placement_is_honoured(cimplan, profile_file):
     name = supported_operator(cimplan, profile_file)
     for place in ("host", "cim"):

@@ -8,12 +8,12 @@ from typing import Any
 from oracle import brute_force
 
 from cimplan.cost.problem import CIM, HOST, Dependency, Option, Problem
-from cimplan.plan.build import PlanContext
+from cimplan.plan.build import PROOF_INTERRUPTED, PlanContext
 from cimplan.plan.certificate import Block, Certificate
-from cimplan.plan.document import ProfilePart
+from cimplan.plan.document import ProfilePart, ProofPart
 from cimplan.plan.plan import Plan, plan_from
 from cimplan.plan.schedule import Schedule, Solution
-from cimplan.plan.summary import summary, top_reasons
+from cimplan.plan.summary import interruption, summary, top_reasons
 
 PROBLEM = Problem(
     names=("load", "conv", "relu", "fc", "add"),
@@ -91,13 +91,48 @@ def test_the_summary_says_what_became_of_the_certificate() -> None:
         solution = Solution("exact", status, Schedule((0, 0), (0, 6)), bound, certificate)
         return dict(summary(plan_from(problem, solution)))["certificate"]
 
-    assert line(None) == ""
+    assert line(None) == "none"
     assert line(certificate) == "verified without the solver"
     partly = Certificate(8, 0, dropped=(0, 1), blocks=(Block("chain"),), exhausted=True)
-    assert line(partly) == "not verified: it takes more search (see `proof` in the plan)"
+    more = "verifying it without the solver takes more search, `cimplan check PLAN` goes on"
+    assert line(partly) == f"proven by the solver; {more}"
+    assert line(replace(partly, lower_bound=7), 7, "feasible") == f"the bound is the solver's; {more}"
     assert line(replace(certificate, lower_bound=6)) == "verified without the solver"
     without = Certificate(6, 0, (0,), (Block("chain"),) * 2, dropped=(1,))
-    assert line(without) == "verified up to 6 ns (gap 25.00 %), the rest by search"
+    assert line(without) == (
+        "proven by the solver; verified without it up to 6 ns (25.00 % below this plan), `cimplan check PLAN` goes on"
+    )
+
+
+def test_the_summary_says_what_cut_the_plan_short_and_how_long_its_proof_took() -> None:
+    plan = optimal()
+
+    def facts(**changes: Any) -> dict[str, str]:
+        return dict(summary(plan.model_copy(update=changes)))
+
+    assert not facts()["stopped"]
+    assert facts(statistics={"stopped": "interrupted"})["stopped"] == "interrupted: after the proof"
+    cut = facts(
+        statistics={"stopped": "time limit", "curve": "none: time limit before it was there"}, status="feasible"
+    )
+    assert cut["stopped"] == "time limit: best plan so far"
+    assert cut["curve"] == "none: time limit before it was there"
+    proof = ProofPart(verdict="verified", bound_ns=plan.makespan_ns)
+    assert facts(proof=proof, statistics={"verify_s": 0.4})["certificate"] == "verified without the solver"
+    assert facts(proof=proof, statistics={"verify_s": 12.3})["certificate"] == "verified without the solver in 12 s"
+    stopped = ProofPart(verdict="incomplete", bound_ns=0.0, notes=(PROOF_INTERRUPTED,))
+    assert facts(proof=stopped, statistics={"verify_s": 2.1})["certificate"].startswith(
+        "proven by the solver; verifying it without the solver was interrupted after 2 s"
+    )
+
+
+def test_an_interruption_is_one_sentence() -> None:
+    plan = optimal()
+    assert interruption(plan) == ""
+    cut = plan.model_copy(update={"statistics": {"stopped": "interrupted"}, "status": "feasible"})
+    assert interruption(cut) == "interrupted: this is the best plan so far"
+    stopped = ProofPart(verdict="incomplete", bound_ns=0.0, notes=(PROOF_INTERRUPTED,))
+    assert "plan is complete" in interruption(plan.model_copy(update={"proof": stopped}))
 
 
 def test_an_empty_plan_has_a_summary() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cimplan.api.models import Model, load
 from cimplan.errors import InputError
@@ -19,6 +22,12 @@ if TYPE_CHECKING:
     from cimplan.partition.progress import ProgressCallback
     from cimplan.plan.plan import Plan
     from cimplan.plan.schedule import Solution
+
+VERIFYING: Final = "verifying the proof"
+"""Phase that `on_solution` is told last, when the method has ended."""
+
+_NEAREST = 3
+"""Names to propose for one that is not known."""
 
 
 def profile(
@@ -204,7 +213,7 @@ def partition(
     method : str
         Name in `cimplan.partition.methods.METHODS`.
     time_limit_s : float, optional
-        Stop then, with the best plan and bound found; positive and finite.
+        Stop solving then, with the best plan and bound found; positive and finite. Verifying the proof comes after.
     seed : int
         Of methods that use randomness; the same input and seed give the same plan.
     warm_start : Plan, optional
@@ -212,7 +221,7 @@ def partition(
     curve : bool
         Also compute the optimum of every crossbar budget.
     on_solution : callable, optional
-        Told incumbent and bound during the solve.
+        Told incumbent and bound during the solve, and `VERIFYING` as the last phase where there is a proof.
 
     Returns
     -------
@@ -260,25 +269,88 @@ def solve(
     curve: bool = False,
     on_solution: ProgressCallback | None = None,
 ) -> Plan:
-    """Solve a costed network; parameters, result and errors as for `partition`."""
+    """Solve a costed network; parameters, result and errors as for `partition`.
+
+    Ctrl-C ends the solve with the best plan so far, and after that the verification of its proof: the plan says so
+    (`cimplan.plan.summary.interruption`).
+    """
+    from cimplan.api.interrupts import interrupts
     from cimplan.partition.methods import solve as solve_problem
-    from cimplan.plan.plan import build_plan
+    from cimplan.partition.progress import Progress
+    from cimplan.plan.context import context_of
+    from cimplan.plan.plan import plan_from
 
     check_seconds(time_limit_s, "time limit")
-    problem = costed.problem.fixed({name: place.lower() for name, place in (fix or {}).items()})
-    solution = solve_problem(
-        problem,
-        method=method,
-        time_limit_s=time_limit_s,
-        seed=seed,
-        warm_start=None if warm_start is None else warm_start.schedule_for(problem),
-        progress=on_solution,
-        curve=curve,
-        unfixed=costed.problem,
-    )
-    if warm_start is None:
-        solution = _not_empty_handed(problem, solution)
-    return build_plan(costed, solution, problem=problem)
+    problem = fixed(costed.problem, fix or {})
+    start = None if warm_start is None else warm_start.schedule_for(problem)
+    began = time.perf_counter()
+    with interrupts() as noticed:
+        solution = solve_problem(
+            problem,
+            method=method,
+            time_limit_s=time_limit_s,
+            seed=seed,
+            warm_start=start,
+            progress=on_solution,
+            curve=curve,
+            unfixed=costed.problem,
+        )
+        noticed.hold()
+        solution = _with_endings(solution, curve=curve, interrupted=noticed.pressed)
+        if warm_start is None:
+            solution = _not_empty_handed(problem, solution)
+
+        @contextmanager
+        def verifying() -> Iterator[None]:
+            if on_solution is not None:
+                makespan = None if solution.schedule is None else solution.schedule.makespan(problem)
+                on_solution(Progress(time.perf_counter() - began, makespan, solution.lower_bound, VERIFYING))
+            with noticed.let_one_through():
+                yield
+
+        context = replace(context_of(costed), verifying=verifying)
+        return plan_from(problem, solution, context, unfixed=costed.problem)
+
+
+def fixed(problem: Problem, fix: Mapping[str, str]) -> Problem:
+    """Return the problem with operators where the user wants them.
+
+    Raises
+    ------
+    InputError
+        If there is no operator of a name; with those of the nearest names, of what may be thousands.
+    NoAnswerError
+        If an operator cannot run where the user wants it.
+    """
+    known = set(problem.names)
+    for name in fix:
+        if name not in known:
+            nearest = ", ".join(map(repr, get_close_matches(name, problem.names, n=_NEAREST, cutoff=0.0)))
+            raise InputError(
+                "cannot fix an unknown operator",
+                where=name,
+                why="names are those of the optimised graph, as `cimplan partition --all` lists them",
+                fix=f"The nearest of {len(known)} names: {nearest}" if known else "The network has no operators",
+            )
+    return problem.fixed({name: place.lower() for name, place in fix.items()})
+
+
+def _with_endings(solution: Solution, *, curve: bool, interrupted: bool) -> Solution:
+    """Return a solution whose statistics say what ended it early, and why a curve is not there."""
+    from cimplan.plan.build import INTERRUPTED, STOPPED
+    from cimplan.plan.summary import CURVE
+
+    statistics = dict(solution.statistics)
+    if interrupted:
+        statistics.setdefault(STOPPED, INTERRUPTED)
+    if curve and not solution.curve:
+        stopped = statistics.get(STOPPED, "proof")
+        statistics[CURVE] = (
+            f"none: {stopped} before it was there"
+            if stopped in (INTERRUPTED, "time limit")
+            else f"none: the method {solution.method!r} gives none"
+        )
+    return replace(solution, statistics=statistics)
 
 
 def _not_empty_handed(problem: Problem, solution: Solution) -> Solution:

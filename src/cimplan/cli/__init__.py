@@ -13,6 +13,8 @@ def main() -> NoReturn:
     try:
         from cimplan.cli.app import main as run
     except KeyboardInterrupt:
-        # Ctrl-C while the program starts: there is nothing to say or to save.
+        # Ctrl-C while the program starts: `console.note` may not be there yet.
+        if sys.stderr is not None:
+            sys.stderr.write("cimplan: interrupted\n")
         sys.exit(130)
     run()

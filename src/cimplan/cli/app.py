@@ -62,8 +62,9 @@ def _root(
 ) -> None:
     """Decide exactly which parts of a neural network run in computing-in-memory hardware, and how.
 
-    MODEL is an ONNX file or a reference network (zoo:resnet18). Exit codes: 0 done, 1 the question has no answer,
-    2 bad usage or bad input, 3 internal fault, 130 interrupted, 141 the reader of the output has left.
+    MODEL is an ONNX file or a reference network (zoo:resnet18). Exit codes: 0 done, also with the best plan so far
+    where a time limit or Ctrl-C ended the search; 1 the question has no answer; 2 bad usage or bad input; 3 internal
+    fault; 130 interrupted with nothing in hand; 141 the reader of the output has left.
     """
 
 
@@ -127,5 +128,7 @@ def _run_command() -> int | str | None:
         except SystemExit as ended:
             if ended.code == 1 and isinstance(ended.__context__, BrokenPipeError):
                 raise ended.__context__ from None
+            if isinstance(ended.__context__, typer.Exit) and isinstance(ended.__context__.__cause__, KeyboardInterrupt):
+                raise ended.__context__.__cause__ from None  # Typer ends with the code but without a word
             return _INTERRUPTED if ended.code == 1 and interrupted() else ended.code
     return 0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cimplan.cli.console import emit_json, note, noticing_interrupts, printable, table, working
+from cimplan.cli.console import emit_json, note, noticing_interrupts, printable, table, terminating, working
 from cimplan.cli.dual_mode_options import (
     ArraysOption,
     CostModelOption,
@@ -28,14 +28,18 @@ from cimplan.cli.partition import (
     TimeOption,
     costed_network,
     factor,
+    showing,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from cimplan.hardware.schema import Hardware
     from cimplan.plan.dual_mode import DualModePlan
     from cimplan.plan.plan import Plan
+
+_SAME = {"ilp-highs": "ilp"}
+"""Names of methods that are another one's under a second name, which is enough to run."""
 
 
 def compare(
@@ -100,27 +104,24 @@ def compare(
     from cimplan.api.partitioning import solve
     from cimplan.errors import CimplanError
     from cimplan.partition.methods import METHODS
+    from cimplan.plan.build import INTERRUPTED
     from cimplan.units import format_duration
 
     names = _names(methods, {name: method.available() for name, method in METHODS.items()})
     costed = costed_network(
         model, hardware, profile, crossbars, mvm_latency, bus_bandwidth, threads, measure_for, shape, quiet or json
     )
-    rows: list[dict[str, Any]] = []
-    with noticing_interrupts() as interrupted:
-        for position, name in enumerate(names):
-            with working(f"solving with {name}", quiet=quiet or json):
-                try:
-                    plan = solve(costed, method=name, time_limit_s=limit_s, seed=seed)
-                except CimplanError as error:
-                    rows.append({"method": name, "status": "failed", "error": str(error)})
-                else:
-                    rows.append({"method": name, "error": "", **_comparable(plan)})
-            if interrupted():
-                # A method answers Ctrl-C with its best plan so far; the user means all of them.
-                left = ", ".join(names[position + 1 :])
-                note(f"interrupted during {name}" + (f"; not run: {left}" if left else ""))
-                break
+
+    def compared(name: str) -> dict[str, Any]:
+        with working(f"solving with {name}", quiet=quiet or json) as doing:
+            show = showing(doing, costed.problem.tick_ns)
+            try:
+                plan = solve(costed, method=name, time_limit_s=limit_s, seed=seed, on_solution=show)
+            except CimplanError as error:
+                return {"method": name, "status": "failed", "error": str(error)}
+            return {"method": name, "error": "", **_comparable(plan)}
+
+    rows = _rows(names, compared)
     if json:
         emit_json({"model": costed.graph.name, "hardware": costed.hardware.name, "methods": rows})
         return
@@ -134,7 +135,7 @@ def compare(
                 f"{100 * row['gap']:.2f} %",
                 row["crossbars_used"],
                 row["operators_on_cim"],
-                row["status"],
+                row["status"] + (", interrupted" if row["stopped"] == INTERRUPTED else ""),
                 f"{row['solve_s']:.3f} s",
             )
             if not row["error"]
@@ -152,7 +153,7 @@ def compare(
 def _compare_dual_mode(
     model: str | None,
     hardware: Hardware,
-    names: Iterable[str],
+    names: Sequence[str],
     readings: Mapping[str, str],
     split_size: list[int] | None,
     segment_pieces: int | None,
@@ -170,9 +171,9 @@ def _compare_dual_mode(
     if model is None:
         raise InputError("no model is given", fix="Name an ONNX file or a reference network such as zoo:resnet18")
     found = load(model, shapes=parse_shapes(shape))
-    rows: list[dict[str, Any]] = []
     told: dict[str, str] = {}
-    for name in names:
+
+    def compared(name: str) -> dict[str, Any]:
         with working(f"compiling with {name}", quiet=quiet or as_json) as tell:
             try:
                 plan = compile_plan(
@@ -186,10 +187,11 @@ def _compare_dual_mode(
                     progress=tell,
                 )
             except InternalError as error:
-                rows.append({"method": name, "status": "failed", "error": str(error)})
-                continue
-        rows.append({"method": name, "error": "", **_comparable_dual_mode(plan)})
+                return {"method": name, "status": "failed", "error": str(error)}
         told[name] = plan.status
+        return {"method": name, "error": "", **_comparable_dual_mode(plan)}
+
+    rows = _rows(names, compared)
     if as_json:
         emit_json({"model": found.name, "hardware": hardware.name, "methods": rows})
         return
@@ -216,6 +218,24 @@ def _compare_dual_mode(
     _note_errors(rows)
 
 
+def _rows(names: Sequence[str], row: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the row of each method; Ctrl-C means all that are left, and keeps the rows that are there."""
+    rows: list[dict[str, Any]] = []
+    with terminating(), noticing_interrupts() as interrupted:
+        for position, name in enumerate(names):
+            try:
+                rows.append(row(name))
+            except KeyboardInterrupt:
+                if not rows:
+                    raise
+            # A method answers Ctrl-C with its best plan so far, if it has one.
+            if interrupted():
+                left = ", ".join(names[position + 1 :])
+                note(f"cimplan: interrupted during {name}" + (f"; not run: {left}" if left else ""))
+                break
+    return rows
+
+
 def _list(*, as_json: bool) -> None:
     from cimplan.partition.methods import METHODS
 
@@ -238,12 +258,11 @@ def _dual_mode_methods() -> dict[str, bool]:
 
 
 def _names(methods: str | None, known: Mapping[str, bool]) -> list[str]:
-    """Return the methods the user named, or all usable ones; `known` says of each whether it is."""
+    """Return the methods the user named, or all usable ones, each once; `known` says of each whether it is."""
     from cimplan.errors import InputError, did_you_mean
 
-    names = (
-        [name for name, usable in known.items() if usable] if not methods else list(dict.fromkeys(methods.split(",")))
-    )
+    usable = [name for name, usable in known.items() if usable and _SAME.get(name) not in known]
+    names = list(dict.fromkeys(methods.split(","))) if methods else usable
     for name in names:
         if name not in known:
             raise InputError(f"there is no method {name!r}", where="--methods", fix=did_you_mean(name, known))
@@ -264,12 +283,18 @@ def _refuse(options: Mapping[str, object], chip: Hardware, kind: str) -> None:
 
 
 def _comparable(plan: Plan) -> dict[str, Any]:
+    from cimplan.plan.build import STOPPED
     from cimplan.plan.summary import SCHEDULE_OF
 
+    stopped = plan.statistics.get(STOPPED, "")
     kept = ("status", "makespan_ns", "lower_bound_ns", "gap", "speedup", "crossbars_used", "solve_s", "checked")
     on_cim = sum(count.operators for place, count in plan.counts.places.items() if place != "host")
     standing_in = plan.statistics.get(SCHEDULE_OF, "")
-    return {name: getattr(plan, name) for name in kept} | {"operators_on_cim": on_cim, "schedule_of": standing_in}
+    return {name: getattr(plan, name) for name in kept} | {
+        "operators_on_cim": on_cim,
+        "schedule_of": standing_in,
+        "stopped": stopped,
+    }
 
 
 def _comparable_dual_mode(plan: DualModePlan) -> dict[str, Any]:

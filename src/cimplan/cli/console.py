@@ -8,12 +8,16 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from cimplan.errors import CimplanError
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 _MESSAGE_LIMIT = 2000
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -86,20 +90,64 @@ def facts(pairs: Iterable[tuple[str, str]]) -> None:
         emit(f"  {name.ljust(width)}  {printable(value)}")
 
 
+class Doing:
+    """The line of a terminal that says what is going on, and for how long.
+
+    Parameters
+    ----------
+    what : str
+        A few words.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what, self._more, self._began = what, "", time.monotonic()
+
+    def __call__(self, more: str) -> None:
+        """Say more about it."""
+        self._more = more
+
+    def turn_to(self, what: str) -> None:
+        """Say that something else is going on now."""
+        self._what, self._more, self._began = what, "", time.monotonic()
+
+    def __str__(self) -> str:
+        """Return the line of this moment; the clock runs whether anything is said or not."""
+        return f"{self._what}, {time.monotonic() - self._began:.0f} s" + (f": {self._more}" if self._more else "")
+
+    def __rich__(self) -> Text:
+        """Return the line each time that rich draws it, several times a second."""
+        from rich.text import Text
+
+        return Text(printable(str(self)))
+
+
 @contextmanager
-def working(what: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
-    """Show on a terminal that something is going on; gives a function that changes the text.
+def working(what: str, *, quiet: bool = False) -> Iterator[Doing]:
+    """Show on a terminal that something is going on; gives what changes the text.
 
     Nothing is printed when quiet or when standard error is not a terminal.
     """
+    doing = Doing(what)
     if quiet or not sys.stderr.isatty():
-        yield lambda _text: None
+        yield doing
         return
     from rich.console import Console
-    from rich.text import Text
 
-    with Console(stderr=True).status(Text(what)) as status:
-        yield lambda text: status.update(Text(f"{what}: {text}"))
+    with Console(stderr=True).status(doing):
+        yield doing
+
+
+@contextmanager
+def terminating() -> Iterator[None]:
+    """Let SIGTERM stop a solve like Ctrl-C, so that a scheduler's time limit still gets the best plan so far."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 @contextmanager

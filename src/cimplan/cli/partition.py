@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cimplan.cli.console import emit, emit_json, facts, printable, table, working
+from cimplan.cli.console import emit, emit_json, facts, note, printable, table, terminating, working
 from cimplan.cli.options import (
     HardwareOption,
     JsonOption,
@@ -25,9 +21,11 @@ from cimplan.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from cimplan.cli.console import Doing
     from cimplan.cost.build import CostedNetwork
     from cimplan.cost.problem import Problem
-    from cimplan.partition.progress import Progress
+    from cimplan.partition.progress import Progress, ProgressCallback
+    from cimplan.plan.document import CurvePart
     from cimplan.plan.plan import Plan
 
 ProfileOption = Annotated[
@@ -56,7 +54,12 @@ FixOption = Annotated[
     ),
 ]
 TimeOption = Annotated[
-    str | None, typer.Option("--time-limit", metavar="10s", help="Stop then, with the best plan and bound so far.")
+    str | None,
+    typer.Option(
+        "--time-limit",
+        metavar="10s",
+        help="Stop solving then, with the best plan and bound so far; verifying the proof comes after.",
+    ),
 ]
 ThreadsOption = Annotated[int, typer.Option("--threads", min=1, max=1024, help="Threads of the host measurement.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**31 - 1, help="Of methods with randomness.")]
@@ -85,10 +88,15 @@ def partition(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Decide which operators run on the crossbars and when, with the least end-to-end latency."""
-    from cimplan.api.partitioning import solve
+    """Decide which operators run on the crossbars and when, with the least end-to-end latency.
+
+    Ctrl-C (or SIGTERM) ends it with the best plan so far, also while its proof is verified; the summary says so.
+    """
+    from cimplan.api.interrupts import interrupts
+    from cimplan.api.partitioning import fixed, solve
     from cimplan.files import check_writable
     from cimplan.plan.plan import Plan
+    from cimplan.plan.summary import interruption
     from cimplan.units import check_seconds, parse_duration_ns
 
     fixes = parse_fixes(fix)
@@ -101,30 +109,30 @@ def partition(
         model, hardware, profile, crossbars, mvm_latency, bus_bandwidth, threads, measure_for, shape, quiet or json
     )
     if start is not None:
-        _require_start(start, costed.problem.fixed(fixes), str(warm_start))
-    with _terminating(), working("solving", quiet=quiet or json) as tell:
-
-        def show(state: Progress) -> None:
-            tell(_progress_text(state, costed.problem.tick_ns))
-
-        plan = solve(
-            costed,
-            fix=fixes,
-            method=method,
-            time_limit_s=limit_s,
-            seed=seed,
-            warm_start=start,
-            curve=curve,
-            on_solution=show,
-        )
-    if output is not None:
-        plan.write(output)
+        _require_start(start, fixed(costed.problem, fixes), str(warm_start))
+    with terminating(), interrupts() as noticed:
+        with working("solving", quiet=quiet or json) as doing:
+            plan = solve(
+                costed,
+                fix=fixes,
+                method=method,
+                time_limit_s=limit_s,
+                seed=seed,
+                warm_start=start,
+                curve=curve,
+                on_solution=showing(doing, costed.problem.tick_ns),
+            )
+            noticed.hold()
+        if output is not None:
+            plan.write(output)
     if json:
         emit_json(plan.to_json())
-        return
-    _print(plan, all_operators=all_operators)
-    if output is not None:
-        emit(f"wrote {output}")
+    else:
+        _print(plan, all_operators=all_operators)
+        if output is not None:
+            emit(f"wrote {output}")
+    if cut := interruption(plan):
+        note(f"cimplan: {cut}")
 
 
 def _require_start(plan: Plan, problem: Problem, where: str) -> None:
@@ -183,10 +191,24 @@ def costed_network(
         )
 
 
-def _progress_text(state: Progress, tick_ns: float) -> str:
+def showing(doing: Doing, tick_ns: float) -> ProgressCallback:
+    """Return what shows the progress of a solve, and of the verification after it."""
+    from cimplan.api.partitioning import VERIFYING
+
+    def show(state: Progress) -> None:
+        if state.phase == VERIFYING:
+            doing.turn_to(f"{VERIFYING} (Ctrl-C skips that)")
+            doing(_progress_text(state, tick_ns, ""))
+        else:
+            doing(_progress_text(state, tick_ns, state.phase))
+
+    return show
+
+
+def _progress_text(state: Progress, tick_ns: float, phase: str) -> str:
     from cimplan.units import format_duration
 
-    parts = [state.phase, f"{state.elapsed_s:.0f} s"]
+    parts = [phase]
     if state.makespan is not None:
         parts.append(f"latency {format_duration(state.makespan * tick_ns)}")
     if state.gap is not None:
@@ -194,22 +216,13 @@ def _progress_text(state: Progress, tick_ns: float) -> str:
     return ", ".join(part for part in parts if part)
 
 
-@contextmanager
-def _terminating() -> Iterator[None]:
-    """Let SIGTERM stop a solve like Ctrl-C, so that a scheduler's time limit still gets the best plan so far."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-
-
 def factor(value: float | None) -> str:
     """Return a speed-up for people; empty if there is none."""
     return "" if value is None else f"{value:.2f} x"
+
+
+def _gap(point: CurvePart) -> float:
+    return 1 - point.lower_bound_ns / point.makespan_ns if point.makespan_ns else 0.0
 
 
 def _print(plan: Plan, *, all_operators: bool) -> None:
@@ -221,17 +234,19 @@ def _print(plan: Plan, *, all_operators: bool) -> None:
     if plan.curve:
         emit()
         table(
-            ("crossbars", "latency", "speed-up", "status"),
+            ("crossbars", "latency", "speed-up", "lower bound", "gap", "status"),
             (
                 (
                     point.crossbars,
                     format_duration(point.makespan_ns),
                     factor(plan.host_only_ns / point.makespan_ns if plan.host_only_ns and point.makespan_ns else None),
+                    format_duration(point.lower_bound_ns) if point.lower_bound_ns else "none",
+                    f"{100 * _gap(point):.2f} %",
                     point.status,
                 )
                 for point in plan.curve
             ),
-            right=(0, 1, 2),
+            right=(0, 1, 2, 3, 4),
         )
     emit()
     if all_operators:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from cimplan.cost.problem import HOST, Problem
 from cimplan.errors import InternalError, NoAnswerError
 from cimplan.plan.certificate import Certificate
-from cimplan.plan.certificate_check import verify_certificate
+from cimplan.plan.certificate_check import CertificateReport, verify_certificate
 from cimplan.plan.check import check, require
 from cimplan.plan.document import (
     Counts,
@@ -36,6 +38,17 @@ PROOF_NODES: Final = 20_000
 PROOF_SEARCH_NODES: Final = 40_000
 """Effort of searching what the fold leaves open then: a second at most. `Plan.verify_proof` goes on for longer."""
 
+STOPPED: Final = "stopped"
+"""Entry of a plan's statistics: what stopped the method, among others `INTERRUPTED`."""
+
+INTERRUPTED: Final = "interrupted"
+
+VERIFY_S: Final = "verify_s"
+"""Entry of a plan's statistics: seconds that verifying the certificate took."""
+
+PROOF_INTERRUPTED: Final = "verifying was interrupted"
+"""Note of a proof whose verification Ctrl-C has ended."""
+
 
 @dataclass(frozen=True)
 class PlanContext:
@@ -55,6 +68,9 @@ class PlanContext:
         The host profile in short.
     inputs : mapping of str to str
         SHA-256 of what went in, by kind ("model", "profile", "hardware").
+    verifying : callable
+        Makes the context in which the certificate is verified; of the whole way from a solution to a plan, only there
+        does Ctrl-C cost nothing but the verification.
     """
 
     model: str = ""
@@ -64,6 +80,7 @@ class PlanContext:
     host_times: Mapping[str, TimeKind] = field(default_factory=dict)
     profile: ProfilePart = field(default_factory=ProfilePart)
     inputs: Mapping[str, str] = field(default_factory=dict)
+    verifying: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
 def content(
@@ -103,7 +120,11 @@ def content(
     makespan, lower_bound = happened.makespan, solution.lower_bound
     host_only = host_only_makespan(unfixed)
     crossbars = schedule.crossbars(problem)
-    certificate, proof = _proof(problem, solution)
+    began = time.perf_counter()
+    certificate, proof = _proof(problem, solution, context)
+    statistics = dict(solution.statistics)
+    if certificate is not None:
+        statistics[VERIFY_S] = round(time.perf_counter() - began, 3)
     return {
         "model": context.model,
         "hardware": context.hardware,
@@ -133,7 +154,7 @@ def content(
         "tick_ns": tick_ns,
         "times": TimeKinds(host=context.profile.kind),
         "profile": context.profile,
-        "statistics": {name: solution.statistics[name] for name in sorted(solution.statistics)},
+        "statistics": {name: statistics[name] for name in sorted(statistics)},
         "certificate": certificate,
         "proof": proof,
         "inputs": dict(sorted(context.inputs.items())),
@@ -212,28 +233,38 @@ def _no_schedule(problem: Problem, solution: Solution) -> NoAnswerError:
     )
 
 
-def _proof(problem: Problem, solution: Solution) -> tuple[Certificate | None, ProofPart]:
+def _proof(problem: Problem, solution: Solution, context: PlanContext) -> tuple[Certificate | None, ProofPart]:
     """Verify the certificate; a wrong one is refused, a costly one is left at what a few seconds verify.
 
     Where a method proves more than its certificate, the search of the verifier may still reach it: then the
-    certificate says so.
+    certificate says so. Ctrl-C ends the verification, not the plan; there is less
+    of it after one that ended the solve early.
     """
     certificate = solution.certificate
     if certificate is None:
         return None, ProofPart(verdict="none", bound_ns=0.0)
-    report = verify_certificate(problem, certificate, nodes=PROOF_NODES, search_nodes=PROOF_SEARCH_NODES)
+    hurried = solution.status != "optimal" and solution.statistics.get(STOPPED) == INTERRUPTED
+    less = 10 if hurried else 1
+    nodes, search_nodes = PROOF_NODES // less, PROOF_SEARCH_NODES // less
+    report = CertificateReport("incomplete", 0, ())
+    interrupted: tuple[str, ...] = ()
+    try:
+        with context.verifying():
+            report = verify_certificate(problem, certificate, nodes=nodes, search_nodes=search_nodes)
+            if report.verified and report.bound < solution.lower_bound:
+                more = replace(certificate, lower_bound=solution.lower_bound, exhausted=True)
+                better = verify_certificate(problem, more, nodes=nodes, search_nodes=search_nodes)
+                better.require()
+                if better.verified:
+                    certificate, report = more, better
+    except KeyboardInterrupt:
+        interrupted = (PROOF_INTERRUPTED,)
     report.require()
-    if report.verified and report.bound < solution.lower_bound:
-        more = replace(certificate, lower_bound=solution.lower_bound, exhausted=True)
-        better = verify_certificate(problem, more, nodes=PROOF_NODES, search_nodes=PROOF_SEARCH_NODES)
-        better.require()
-        if better.verified:
-            certificate, report = more, better
     verified = report.verified and report.bound >= solution.lower_bound
     return certificate, ProofPart(
         verdict="verified" if verified else "incomplete",
         bound_ns=min(report.bound, solution.lower_bound) * problem.tick_ns,
-        notes=report.notes,
+        notes=report.notes if verified else (*report.notes, *interrupted),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cimplan.cost.problem import CIM, HOST
+from cimplan.plan.build import INTERRUPTED, PROOF_INTERRUPTED, STOPPED, VERIFY_S
 from cimplan.plan.document import OperatorPart
 from cimplan.plan.plan import Plan
 from cimplan.units import format_duration, format_size
@@ -10,6 +11,12 @@ from cimplan.units import format_duration, format_size
 TOP_REASONS = 8
 SCHEDULE_OF = "schedule_of"
 """Entry of a plan's statistics: the method whose schedule stands in for that of a method that found none in time."""
+
+CURVE = "curve"
+"""Entry of a plan's statistics: why a curve that was asked for is not there."""
+
+_LONG_S = 1.0
+"""Seconds of a verification worth telling."""
 
 
 def summary(plan: Plan) -> list[tuple[str, str]]:
@@ -35,6 +42,7 @@ def summary(plan: Plan) -> list[tuple[str, str]]:
         ("host only", host_only if plan.host_only_ns is None else format_duration(plan.host_only_ns)),
         ("this plan", format_duration(plan.makespan_ns)),
         ("schedule", _schedule(plan)),
+        ("stopped", _stopped(plan)),
         ("speed-up", "" if plan.speedup is None else _speedup(plan.speedup)),
         ("lower bound", _bound(plan)),
         ("certificate", _certificate(plan)),
@@ -48,10 +56,21 @@ def summary(plan: Plan) -> list[tuple[str, str]]:
             else "none",
         ),
         ("busy", _busy(plan)),
+        ("curve", str(plan.statistics.get(CURVE, ""))),
         ("times", origin if kind != "unknown" else ""),
         ("solved in", f"{plan.solve_s:.3f} s"),
         ("checked", "yes, by independent checker and replay" if plan.checked else "no"),
     ]
+
+
+def interruption(plan: Plan) -> str:
+    """Return what Ctrl-C has cut short of the making of a plan, as a sentence; empty where it has cut nothing."""
+    if plan.statistics.get(STOPPED) == INTERRUPTED:
+        done = "the plan was proven optimal before" if plan.status == "optimal" else "this is the best plan so far"
+        return f"interrupted: {done}"
+    if PROOF_INTERRUPTED in plan.proof.notes:
+        return "interrupted while the proof was verified: the plan is complete, `cimplan check` goes on with its proof"
+    return ""
 
 
 def top_reasons(plan: Plan, count: int = TOP_REASONS) -> list[str]:
@@ -108,15 +127,33 @@ def _bound(plan: Plan) -> str:
     return f"{format_duration(plan.lower_bound_ns)}, gap {100 * plan.gap:.2f} %"
 
 
-def _certificate(plan: Plan) -> str:
-    if plan.proof.verdict == "none":
+def _stopped(plan: Plan) -> str:
+    stopped = plan.statistics.get(STOPPED)
+    if stopped not in (INTERRUPTED, "time limit"):
         return ""
-    if plan.proof.verdict == "verified":
-        return "verified without the solver"
-    if plan.proof.bound_ns == 0:
-        return "not verified: it takes more search (see `proof` in the plan)"
-    share = 1 - plan.proof.bound_ns / plan.makespan_ns if plan.makespan_ns else 0.0
-    return f"verified up to {format_duration(plan.proof.bound_ns)} (gap {100 * share:.2f} %), the rest by search"
+    return f"{stopped}: {'after the proof' if plan.status == 'optimal' else 'best plan so far'}"
+
+
+def _certificate(plan: Plan) -> str:
+    """Return how far the proof was verified without the solver; that is no doubt about what the solver has proven."""
+    proof, took_s = plan.proof, plan.statistics.get(VERIFY_S, 0.0)
+    if proof.verdict == "none":
+        return "none"
+    seconds = f"{took_s:.0f} s" if isinstance(took_s, (int, float)) and took_s >= _LONG_S else ""
+    within = f" in {seconds}" if seconds else ""
+    if proof.verdict == "verified":
+        return f"verified without the solver{within}"
+    claim = "proven by the solver" if plan.status == "optimal" else "the bound is the solver's"
+    goes_on = "`cimplan check PLAN` goes on"
+    if PROOF_INTERRUPTED in proof.notes:
+        after = f" after {seconds}" if seconds else ""
+        return f"{claim}; verifying it without the solver was interrupted{after}, {goes_on}"
+    if proof.bound_ns == 0:
+        than = f" than {seconds}" if seconds else ""
+        return f"{claim}; verifying it without the solver takes more search{than}, {goes_on}"
+    share = 100 * (1 - proof.bound_ns / plan.makespan_ns) if plan.makespan_ns else 0.0
+    reached = f"{format_duration(proof.bound_ns)} ({share:.2f} % below this plan)"
+    return f"{claim}; verified without it up to {reached}{within}, {goes_on}"
 
 
 def _by_place(plan: Plan) -> str:
