@@ -269,3 +269,22 @@ def test_unknown_methods_and_operators_get_a_suggestion(cimplan, profile_file):
     refused(cimplan("partition", "--profile", profile_file, "--fix", "nothing=host"), "nothing", "partition --all")
     refused(cimplan("partition", "--profile", profile_file, "--fix", "c=gpu"), "=host", "=cim")
     refused(cimplan("compare", "--profile", profile_file, "--methods", "exact,nothing"), "nothing")
+
+
+def test_sizes_that_have_only_a_sign_are_set_one_by_one(cimplan, model_file, tmp_path):
+    """Paddle calls every size it does not know by the same question mark."""
+    net = onnx.load(model_file)
+    dims = net.graph.input[0].type.tensor_type.shape.dim
+    shape = [dim.dim_value for dim in dims]
+    for axis in (0, 2, 3):
+        dims[axis].dim_param = "?"
+    path = tmp_path / "open.onnx"
+    onnx.save(net, path)
+    shape[2] *= 2
+    given = f"image={','.join(map(str, shape))}"
+    run = cimplan("partition", path, "--shape", given, "--measure-for", "0.1s", "--json")
+    assert run.code == 0, run.err
+    assert cimplan("inspect", path, "--shape", given).code == 0
+    for command in ("partition", "inspect"):
+        example = f"--shape image=1,{shape[1]},224,224"
+        refused(cimplan(command, path), "0 (unnamed), 2 (unnamed) and 3 (unnamed)", example)

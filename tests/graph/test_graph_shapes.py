@@ -284,12 +284,33 @@ def test_dynamic_dimension_is_asked_for_and_named() -> None:
 
 def test_unnamed_and_absent_dimensions_are_asked_for_too() -> None:
     relu = helper.make_node("Relu", ["x"], ["y"])
-    with pytest.raises(InputError, match=r"dimension 1 \(unnamed\).*--shape x=2,128"):
+    with pytest.raises(InputError, match=r"dimension 1 \(unnamed\).*--shape x=2,N, with numbers"):
         graph_from_model(model([relu], {"x": [2, None]}, ["y"]))
     with pytest.raises(InputError, match=r"the shape of the input 'x'.*--shape x=1,3,224,224"):
         graph_from_model(model([relu], {"x": None}, ["y"]))
+    with pytest.raises(InputError, match=r"--shape x=1,length,N, with numbers for the names"):
+        graph_from_model(model([relu], {"x": ["batch", "length", None]}, ["y"]))
     with pytest.raises(InputError, match=r"dimension 0 \(unnamed\)"):
         graph_from_model(model([relu], {"x": [-1, 4]}, ["y"]))
+
+
+@pytest.mark.parametrize("sign", ["?", "-1", "None", "unknown", ""])
+def test_sizes_without_a_name_are_not_one_size(sign: str) -> None:
+    """Paddle writes a question mark for every size it does not know."""
+    relu = helper.make_node("Relu", ["x"], ["y"])
+    net = model([relu], {"x": [sign, 3, sign, sign]}, ["y"], value_info=[value("z", [sign])])
+    assert graph_from_model(net, shapes={"x": (1, 3, 48, 192)}).tensors["y"].shape == (1, 3, 48, 192)
+    with pytest.raises(InputError, match=r"dimensions 0 \(unnamed\), 2 .*and 3 .*--shape x=1,3,224,224"):
+        graph_from_model(net)
+
+
+def test_sizes_with_a_name_that_an_exporter_made_up_are_one_size() -> None:
+    relu = helper.make_node("Relu", ["x"], ["y"])
+    for name in ("unk__12", "p2o.DynamicDimension.0", "batch * 2"):
+        with pytest.raises(InputError, match="is given as 1 and as 2"):
+            graph_from_model(model([relu], {"x": [name, name]}, ["y"]), shapes={"x": (1, 2)})
+    net = model([relu], {"x": ["unk__1", "unk__2"]}, ["y"])
+    assert graph_from_model(net, shapes={"x": (1, 2)}).tensors["y"].shape == (1, 2)
 
 
 def test_a_given_shape_sets_a_dynamic_dimension_everywhere() -> None:

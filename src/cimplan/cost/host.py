@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
 from cimplan.errors import InputError, did_you_mean
+from cimplan.graph.binding import names_a_size, unresolved_error
 from cimplan.graph.runtime_words import runtime_words
 
 if TYPE_CHECKING:
@@ -171,14 +172,15 @@ def symbolic_sizes(session: ort.InferenceSession, shapes: Mapping[str, tuple[int
         if name not in inputs:
             raise InputError(f"the model has no input {name!r}", where=where, fix=did_you_mean(name, inputs))
     sizes: dict[str, int] = {}
+    unresolved = []
     for name, value in inputs.items():
         given = shapes.get(name)
-        declared = value.shape
+        declared = tuple(size if isinstance(size, int) or names_a_size(size) else None for size in value.shape)
         if given is not None and len(given) != len(declared):
             raise InputError(
                 f"the shape {list(given)} does not fit",
                 where=f"{where}: input {name!r}",
-                why=f"the model declares {declared}",
+                why=f"the model declares {value.shape}",
             )
         for position, size in enumerate(declared):
             if isinstance(size, int):
@@ -186,21 +188,19 @@ def symbolic_sizes(session: ort.InferenceSession, shapes: Mapping[str, tuple[int
                     raise InputError(
                         f"the shape {list(given)} does not fit",
                         where=f"{where}: input {name!r}",
-                        why=f"the model declares {declared}",
+                        why=f"the model declares {value.shape}",
                     )
                 continue
             if given is None:
-                example = ",".join(str(part) if isinstance(part, int) else "1" for part in declared)
-                raise InputError(
-                    f"the dimension {size or position!r} is not known",
-                    where=f"{where}: input {name!r} of shape {declared}",
-                    fix=f"Give it with --shape {name}={example}",
-                )
+                unresolved.append((name, declared, [part if isinstance(part, int) else None for part in declared]))
+                break
             if size and sizes.setdefault(size, given[position]) != given[position]:
                 raise InputError(
                     f"the dimension {size!r} is given as {sizes[size]} and as {given[position]}",
                     where=f"{where}: input {name!r}",
                 )
+    if unresolved:
+        raise unresolved_error(unresolved, where)
     return sizes
 
 

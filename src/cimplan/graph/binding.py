@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import TYPE_CHECKING
 
 from cimplan.errors import InputError, did_you_mean
@@ -13,6 +14,19 @@ if TYPE_CHECKING:
 
 Dimension = int | str | None
 """A size, the name of a size, or nothing."""
+
+
+_NO_NAMES = ("none", "null", "unknown")
+"""What exporters write for a size without a name, beside signs and numbers such as ``?`` and ``-1``."""
+
+
+def names_a_size(text: str | None) -> bool:
+    """Tell whether the text of a dimension names a size, so that equal texts are equal sizes.
+
+    Paddle writes ``?`` for every size it does not know.
+    """
+    text = text or ""
+    return any(character.isalpha() for character in text) and text.strip().lower() not in _NO_NAMES
 
 
 def declared(value: onnx.ValueInfoProto) -> tuple[str, tuple[Dimension, ...] | None]:
@@ -37,7 +51,7 @@ def declared(value: onnx.ValueInfoProto) -> tuple[str, tuple[Dimension, ...] | N
             # Some exporters write -1 for a size they do not know.
             dims.append(int(dim.dim_value) if dim.dim_value >= 0 else None)
         else:
-            dims.append(dim.dim_param or None)
+            dims.append(dim.dim_param if names_a_size(dim.dim_param) else None)
     return dtype, tuple(dims)
 
 
@@ -49,7 +63,7 @@ def bind_inputs(
 ) -> tuple[dict[str, TensorType], dict[str, int]]:
     """Give every input of a network a complete shape.
 
-    A named dimension has one size wherever it appears: set for one input, it is set for all.
+    A named dimension has one size wherever it appears: set for one input, it is set for all. Signs are no names.
 
     Parameters
     ----------
@@ -120,7 +134,7 @@ def bind_inputs(
         else:
             bound[name] = TensorType(dtype, tuple(dim for dim in resolved if dim is not None))
     if unresolved:
-        raise _unresolved_error(unresolved, where)
+        raise unresolved_error(unresolved, where)
     return bound, sizes
 
 
@@ -158,30 +172,44 @@ def _written(dims: tuple[Dimension, ...] | None) -> str:
     return "(" + ", ".join("?" if dim is None else str(dim) for dim in dims) + ")"
 
 
-def _unresolved_error(
+def unresolved_error(
     unresolved: Sequence[tuple[str, tuple[Dimension, ...] | None, Sequence[int | None] | None]], where: str
 ) -> InputError:
-    """Say which dimensions are open and how to set them."""
-    missing, options = [], []
+    """Return the error that says which dimensions are open and how to set them.
+
+    Parameters
+    ----------
+    unresolved : sequence of tuple
+        Name of an input, its declared dimensions, and as far as known their sizes.
+    where : str
+        The model.
+    """
+    missing, options, to_fill = [], [], False
+    letters = (letter * times for times in count(1) for letter in "NMKLPQRS")
     for name, dims, resolved in unresolved:
         if dims is None or resolved is None:
             missing.append(f"the shape of the input {name!r}")
             options.append(f"--shape {name}=1,3,224,224")
             continue
         parts = [
-            f"{axis} ({dim or 'unnamed'})"
+            f"{axis} ({'unnamed' if dim is None else repr(dim)})"
             for axis, (dim, size) in enumerate(zip(dims, resolved, strict=True))
             if size is None
         ]
         listed = f"{', '.join(parts[:-1])} and {parts[-1]}" if parts[1:] else parts[0]
         missing.append(f"dimension{'s' if parts[1:] else ''} {listed} of the input {name!r} {_written(dims)}")
-        # An example only: images where there are four dimensions, else sequences.
-        usual = 224 if len(dims) == 4 else 128
-        example = [1 if size is None and axis == 0 else size or usual for axis, size in enumerate(resolved)]
+        # An example only: images where there are four dimensions; of others nobody knows what is usual.
+        example: list[int | str] = []
+        for axis, (dim, size) in enumerate(zip(dims, resolved, strict=True)):
+            if size is None and axis and len(dims) != 4:
+                example.append(dim if isinstance(dim, str) and dim.isidentifier() else next(letters))
+            else:
+                example.append(size or (224 if axis else 1))
         options.append(f"--shape {name}={','.join(map(str, example))}")
+        to_fill = to_fill or any(isinstance(size, str) for size in example)
     return InputError(
         f"the model does not fix {'; '.join(missing)}",
         where=where,
         why="Sizes are never guessed",
-        fix=f"Set every size, for example {' '.join(options)}",
+        fix=f"Set every size, for example {' '.join(options)}" + (", with numbers for the names" if to_fill else ""),
     )
