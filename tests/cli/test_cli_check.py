@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 
 import pytest
 
@@ -50,20 +52,91 @@ def test_a_plan_that_says_less_than_its_schedule_takes_is_refused(cimplan, chang
     assert "the plan does not hold" in run.err
 
 
-def test_a_proof_that_takes_more_search_than_allowed_is_incomplete(cimplan, changed):
-    path = changed(
-        certificate=lambda certificate: certificate | {"lower_bound": certificate["lower_bound"] + 1, "exhausted": True}
-    )
-    run = cimplan("check", path, "--search-nodes", 0)
+def test_a_proof_that_takes_more_effort_than_allowed_is_incomplete(cimplan, plan_file):
+    run = cimplan("check", plan_file, "--effort", 0)
     assert run.code == 1
-    assert "incomplete" in run.out
+    assert "incomplete: nothing could be verified within this effort; the file says" in run.out
+    assert "more effort may prove that (--effort)" in run.out
+    assert cimplan("check", plan_file, "--effort", 0, "--json").json["proven_ns"] == 0
 
 
-def test_a_plan_without_a_proof_says_so(cimplan, changed):
-    path = changed(certificate=lambda _: None, method=lambda _: "heft")
+def test_a_certificate_that_claims_less_than_the_file_is_incomplete(cimplan, changed):
+    path = changed(
+        certificate=lambda certificate: certificate | {"lower_bound": certificate["lower_bound"] - 1},
+        proof=lambda proof: proof | {"verdict": "incomplete", "bound_ns": 0.0},
+    )
+    run = cimplan("check", path)
+    assert run.code == 1
+    assert "incomplete: no plan within 20 crossbars is quicker than" in run.out
+    assert "no effort will prove that: its certificate claims less" in run.out
+
+
+def test_a_certificate_of_nothing_proves_nothing(cimplan, changed):
+    path = changed(
+        certificate=lambda certificate: certificate | {"lower_bound": 0},
+        proof=lambda proof: proof | {"verdict": "incomplete", "bound_ns": 0.0},
+    )
+    run = cimplan("check", path)
+    assert run.code == 1
+    assert "0 ns" not in run.out
+    assert "incomplete: nothing could be verified; the file says" in run.out
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [("heft", "none in the file, which claims no lower bound"), ("ilp", "is the word of 'ilp'")],
+)
+def test_a_plan_without_a_proof_says_so(cimplan, changed, method, said):
+    claims = (
+        {}
+        if method == "ilp"
+        else {"status": lambda _: "feasible", "lower_bound_ns": lambda _: 0.0, "gap": lambda _: 1.0}
+    )
+    path = changed(
+        certificate=lambda _: None,
+        method=lambda _: method,
+        proof=lambda _: {"verdict": "none", "bound_ns": 0.0, "notes": []},
+        **claims,
+    )
     run = cimplan("check", path)
     assert run.code == 0
-    assert "'heft' gives no certificate" in run.out
+    assert said in run.out
+
+
+def test_one_crossbar_is_not_several(cimplan, tmp_path):
+    path = tmp_path / "plan.json"
+    options = ("--hardware", "rram-256-arm", "--crossbars", 1, "-o", path)
+    assert cimplan("partition", "zoo:mobilenet_v2", *options).code == 0
+    assert "no plan within 1 crossbar is quicker" in cimplan("check", path).out
+
+
+def test_points_of_a_curve_that_the_file_does_not_prove_are_named(cimplan, changed):
+    def curve(_):
+        plan = json.loads(path.read_text())
+        here = {"crossbars": 0, "makespan_ns": plan["makespan_ns"] + 1, "lower_bound_ns": 0.0, "status": "feasible"}
+        there = {
+            "crossbars": 20,
+            "makespan_ns": plan["makespan_ns"],
+            "lower_bound_ns": plan["makespan_ns"],
+            "status": "optimal",
+        }
+        return [here, there]
+
+    path = changed()
+    run = cimplan("check", changed(curve=curve))
+    assert run.code == 0
+    assert "not checked: 1 point for other budgets" in run.out
+
+
+def test_a_plan_may_come_through_a_pipe(cimplan, plan_file, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(plan_file.read_bytes()))
+    writer.start()
+    run = cimplan("check", pipe)  # read once: nothing would come a second time
+    writer.join()
+    assert run.code == 0
+    assert "verified" in run.out
 
 
 def test_a_dual_mode_plan_is_checked_too(cimplan, tmp_path):

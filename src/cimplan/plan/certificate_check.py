@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from cimplan.cost.problem import HOST, Problem
@@ -23,7 +23,7 @@ from cimplan.plan.certificate import Certificate, Front
 from cimplan.plan.certificate_fold import fold, labels_before
 from cimplan.plan.certificate_parts import MOST_OPERATORS, Parts, RefutedError
 from cimplan.plan.certificate_search import ends_early
-from cimplan.plan.effort import Effort, OutOfEffortError
+from cimplan.plan.effort import Effort, OutOfEffortError, TooLargeError
 
 DEFAULT_NODES = 200_000
 """Nodes of a search through blocks; each takes several times as long as one of the other search."""
@@ -49,12 +49,15 @@ class CertificateReport:
         What was verified and by what, or what is wrong.
     nodes : int
         Nodes that the searches took.
+    final : bool
+        Whether the verdict stays the same however many nodes there are.
     """
 
     verdict: Verdict
     bound: int
     notes: tuple[str, ...]
     nodes: int = 0
+    final: bool = True
 
     @property
     def verified(self) -> bool:
@@ -93,7 +96,8 @@ def verify_certificate(
     certificate : Certificate
         The proof.
     nodes : int
-        Most nodes of all searches through blocks together: bounds the effort, the same on every machine.
+        Most nodes of all searches through blocks, and of the fold, together: bounds the effort, the same on every
+        machine. What takes too much memory is left out however many there are.
     search_nodes : int
         Most nodes of the search that closes what the fold leaves open; 0 for the fold alone.
 
@@ -104,60 +108,76 @@ def verify_certificate(
     """
     effort, search_effort = Effort(nodes), Effort(search_nodes)
     try:
-        verdict, bound, notes = _verify(problem, certificate, effort, search_effort)
+        report = _verify(problem, certificate, effort, search_effort)
     except RefutedError as refuted:
-        verdict, bound, notes = "refuted", 0, [str(refuted)]
-    used = nodes - effort.nodes + search_nodes - search_effort.nodes
-    return CertificateReport(verdict, bound, tuple(notes), used)
+        report = CertificateReport("refuted", 0, (str(refuted),))
+    return replace(report, nodes=nodes - effort.nodes + search_nodes - search_effort.nodes)
 
 
-def _verify(
-    problem: Problem, certificate: Certificate, effort: Effort, search_effort: Effort
-) -> tuple[Verdict, int, list[str]]:
+def _verify(problem: Problem, certificate: Certificate, effort: Effort, search_effort: Effort) -> CertificateReport:
     try:
         parts = Parts(problem, certificate, effort)
-    except OutOfEffortError:
-        return "incomplete", 0, [f"no more than {MOST_OPERATORS} operators can be compared, here are {len(problem)}"]
+    except TooLargeError:
+        return _left(
+            0, [f"no more than {MOST_OPERATORS} operators can be compared, here are {len(problem)}"], final=True
+        )
     count: Counter[str] = Counter()
-    unknown = []
+    unknown, final = [], False
     for number, block in enumerate(certificate.blocks):
         try:
             _require_block(parts, number, effort)
-        except OutOfEffortError:
+        except OutOfEffortError as out:
             unknown.append(number)
+            final |= isinstance(out, TooLargeError)
         count[block.reason] += 1
     if unknown:
-        return "incomplete", 0, [f"the tables of {len(unknown)} blocks need more search (first: block {unknown[0]})"]
+        tables = "the tables of 1 block need" if len(unknown) == 1 else f"the tables of {len(unknown)} blocks need"
+        return _left(0, [f"{tables} more {_what(final)} (first: block {unknown[0]})"], final)
     try:
         value = fold(parts, effort)
-    except OutOfEffortError:
-        return "incomplete", 0, ["the fold has too many labels, or the filler groups too many choices"]
+    except OutOfEffortError as out:
+        final = isinstance(out, TooLargeError)
+        return _left(0, [f"the labels of the fold, and the choices of fillers, need more {_what(final)}"], final)
     notes = [
         f"{len(certificate.cuts)} cuts by reachability",
         *(f"{count[reason]} blocks by {reason}" for reason in ("chain", "enumeration", "load") if count[reason]),
     ]
     claimed = certificate.lower_bound
     if value is None:
-        return "verified", claimed, [*notes, f"folding gives at least {claimed}"]
+        return CertificateReport("verified", claimed, (*notes, f"folding gives at least {claimed}"))
     if not certificate.exhausted:
         raise RefutedError(f"folding the tables gives {value}, the lower bound claimed is {claimed}")
     return _search(parts, search_effort, value, notes)
 
 
-def _search(parts: Parts, effort: Effort, value: int, notes: list[str]) -> tuple[Verdict, int, list[str]]:
+def _left(bound: int, notes: Iterable[str], final: bool) -> CertificateReport:
+    """Return that not everything could be verified."""
+    return CertificateReport("incomplete", bound, tuple(notes), final=final)
+
+
+def _what(final: bool) -> str:
+    return "memory than they may take" if final else "search"
+
+
+def _search(parts: Parts, effort: Effort, value: int, notes: list[str]) -> CertificateReport:
     """Close what the fold leaves open, with more and more fillers run one by one."""
     claimed = parts.certificate.lower_bound
     notes = [*notes, f"folding gives {value}"]
     for first, pooled in _attempts(parts):
         try:
             end = ends_early(parts, first, pooled, labels_before(parts, first, effort), effort)
+        except TooLargeError:
+            return _left(
+                value, [*notes, f"to search everything below {claimed} takes more memory than it may"], final=True
+            )
         except OutOfEffortError:
-            return "incomplete", value, [*notes, f"to search everything below {claimed} takes more nodes"]
+            return _left(value, [*notes, f"to search everything below {claimed} takes more nodes"], final=False)
         if end is None:
-            return "verified", claimed, [*notes, f"a search from block {first} on gives at least {claimed}"]
+            shown = f"a search from block {first} on gives at least {claimed}"
+            return CertificateReport("verified", claimed, (*notes, shown))
         if first == 0 and not pooled and not parts.certificate.dropped:
             raise RefutedError(f"a schedule ends after {end} ticks, the lower bound claimed is {claimed}")
-    return "incomplete", value, [*notes, f"without the dropped operators {claimed} is not reached"]
+    return _left(value, [*notes, f"without the dropped operators {claimed} is not reached"], final=True)
 
 
 def _attempts(parts: Parts) -> Iterator[tuple[int, set[int]]]:

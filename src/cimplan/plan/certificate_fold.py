@@ -15,7 +15,7 @@ from cimplan.plan.certificate import Point
 from cimplan.plan.certificate_ahead import host_ahead, time_ahead
 from cimplan.plan.certificate_parts import Group, Parts, host_time
 from cimplan.plan.certificate_staircase import Staircase
-from cimplan.plan.effort import MOST_AT_ONCE, STEPS_PER_NODE, Effort, OutOfEffortError
+from cimplan.plan.effort import MOST_AT_ONCE, STEPS_PER_NODE, Effort, TooLargeError
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -103,7 +103,7 @@ def _labels_before(parts: Parts, stop: int, effort: Effort, *, count_delays: boo
             for label in labels.get(from_option, ()):
                 effort.spend_steps(len(points) * (1 + len(label.delayed)))
                 if count > MOST_AT_ONCE:
-                    raise OutOfEffortError
+                    raise TooLargeError
                 for point in points:
                     new = _flushed(label, point, end_option) if flushed else _filled(label, point)
                     if not hopeless(number + 1, to_option, new):

@@ -12,7 +12,7 @@ from typing import Final
 from cimplan.cost.problem import HOST, Dependency, Option, Problem
 from cimplan.plan.certificate import Certificate, FillerGroup, Point
 from cimplan.plan.certificate_waits import Waits, find_waits
-from cimplan.plan.effort import Effort, OutOfEffortError
+from cimplan.plan.effort import Effort, TooLargeError
 
 
 def host_time(option: Option) -> int:
@@ -57,7 +57,7 @@ class Parts:
     ------
     RefutedError
         If the parts do not belong to the problem, or some cut does not cut.
-    OutOfEffortError
+    TooLargeError
         If the problem has more operators than can be compared with one another.
     """
 
@@ -67,7 +67,7 @@ class Parts:
         self.effort = effort or Effort(1_000_000)
         self._require_shape()
         if len(problem) > MOST_OPERATORS:
-            raise OutOfEffortError
+            raise TooLargeError
         self.least = [min(option.crossbars for option in options) for options in problem.options]
         self._before, self._after = _reachability(problem)
         self._transfer = {(edge.source, edge.target): edge.transfer for edge in problem.dependencies}
@@ -182,7 +182,7 @@ class Parts:
 
         Raises
         ------
-        OutOfEffortError
+        TooLargeError
             If cuts have so many options that their pairs do not fit in memory.
         """
         self.effort.spend_entries(

@@ -47,7 +47,7 @@ from cimplan.plan.certificate_fold import Label
 from cimplan.plan.certificate_outlook import Ahead, Outlook, Players, Situation, Slot, occupies_host
 from cimplan.plan.certificate_parts import Parts
 from cimplan.plan.certificate_suffix import Soonest, TradeOffs
-from cimplan.plan.effort import Effort, OutOfEffortError
+from cimplan.plan.effort import Effort, TooLargeError
 
 _PATIENCE = 1_000
 """Nodes after which a search tries to play one game to its end; the next time after twice as many."""
@@ -171,7 +171,7 @@ class _Game:
                         layers[then.settled.bit_count()].setdefault(then, []).append(new)
                         numbers += _numbers(then)
                     if numbers > _MOST_NUMBERS:
-                        raise OutOfEffortError
+                        raise TooLargeError
             numbers -= sum(len(positions) * _numbers(situation) for situation, positions in layer.items())
             layer.clear()
             self.outlook.forget(settled)

@@ -29,7 +29,7 @@ from cimplan.cost.problem import Option
 from cimplan.plan.certificate import Point
 from cimplan.plan.certificate_parts import Parts, host_time
 from cimplan.plan.certificate_staircase import Staircase
-from cimplan.plan.effort import MOST_AT_ONCE, Effort, OutOfEffortError
+from cimplan.plan.effort import MOST_AT_ONCE, Effort, TooLargeError
 
 _MOST = 4096
 """Trade-offs after one cut; where there are more, neighbours become one that is no larger than both."""
@@ -168,7 +168,7 @@ class Suffix:
             self._after[number] = self._before(number, behind[number - first])
             kept += sum(len(after.each) for after in self._after[number].values())
             if kept > MOST_AT_ONCE:
-                raise OutOfEffortError
+                raise TooLargeError
 
     def after(self, number: int, option: int) -> TradeOffs:
         """Return the trade-offs after the cut before a block, with an option of that cut."""
@@ -224,7 +224,7 @@ class Suffix:
                         found.setdefault(a, []).append(new)
                         count += 1
                 if count > MOST_AT_ONCE:
-                    raise OutOfEffortError
+                    raise TooLargeError
         return {a: self._with_released(number, TradeOffs.least(some)) for a, some in found.items()}
 
     def _least_released(self, number: int) -> tuple[int, int, int]:

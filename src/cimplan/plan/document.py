@@ -15,6 +15,7 @@ figures of a processor that is not at hand; simulated by replaying the plan; or 
 renames data."""
 
 Nanoseconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 Name = Annotated[str, Field(min_length=1)]
 
@@ -48,7 +49,7 @@ class OperatorPart(Part):
     host_ns: Nanoseconds | None = Field(description="Duration on the host; null if it cannot run there.")
     cim_ns: Nanoseconds | None = Field(description="Least duration on an accelerator; null if it cannot run there.")
     host_time: TimeKind = Field(default="unknown", description="Where `host_ns` comes from.")
-    gain_ns: float | None = Field(
+    gain_ns: Finite | None = Field(
         description=(
             "How much the plan's latency would grow if only this operator moved to its best other place, the order "
             "on the host kept; negative if it would shrink; null if there is no other place."
@@ -145,6 +146,9 @@ class ProfilePart(Part):
     machine: str = Field(default="", description="The processor.")
     threads: int | None = Field(default=None, ge=1)
     scale_factor: float | None = Field(
-        default=None, gt=0, description="Unprofiled wall time over profiled time; the host times are scaled by it."
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Unprofiled wall time over profiled time; the host times are scaled by it.",
     )
     runtime: str = Field(default="", description="Name and version of what ran the model.")

@@ -418,12 +418,12 @@ class DualModePlan:
                 f"is not a dual-mode plan: {first['msg']}", where=f"{where}:{path}" if where else path
             ) from (error)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the plan as JSON, whole or not at all."""
-        write_json(path, self.to_json(), indent=None)
+        write_json(Path(path), self.to_json(), indent=None)
 
     @classmethod
-    def load(cls, path: Path) -> DualModePlan:
+    def load(cls, path: str | Path) -> DualModePlan:
         """Read a plan file.
 
         Raises
@@ -431,7 +431,7 @@ class DualModePlan:
         InputError
             If it cannot be read or is not a dual-mode plan.
         """
-        return cls.from_json(read_json(path, "dual-mode plan"), where=str(path))
+        return cls.from_json(read_json(Path(path), "dual-mode plan"), where=str(path))
 
 
 def json_schema() -> dict[str, Any]:

@@ -20,6 +20,10 @@ class OutOfEffortError(Exception):
     """The search has used up its nodes; neither proven nor refuted."""
 
 
+class TooLargeError(OutOfEffortError):
+    """Something does not fit in the memory that a verifier may take; more nodes would not help."""
+
+
 @dataclass
 class Effort:
     """How many nodes may still be searched, in all searches together."""
@@ -58,9 +62,11 @@ class Effort:
 
         Raises
         ------
+        TooLargeError
+            If they are more than may be in memory.
         OutOfEffortError
-            If they are more than may be in memory, or there is nothing left for them.
+            If there is nothing left for them.
         """
         if entries > MOST_AT_ONCE:
-            raise OutOfEffortError
+            raise TooLargeError
         self.spend_steps(entries)

@@ -6,6 +6,7 @@ profile or the hardware description.
 
 from __future__ import annotations
 
+import json
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -19,11 +20,13 @@ from cimplan.plan.build import PlanContext, content, derived, gap, speedup
 from cimplan.plan.certificate import Certificate
 from cimplan.plan.certificate_check import DEFAULT_NODES, DEFAULT_SEARCH_NODES, CertificateReport, verify_certificate
 from cimplan.plan.check import check
+from cimplan.plan.claims import REMAKE, require_claims, to_ticks
 from cimplan.plan.document import (
     Count,
     Counts,
     CurvePart,
     DependencyPart,
+    Finite,
     Nanoseconds,
     OperatorPart,
     Part,
@@ -34,7 +37,7 @@ from cimplan.plan.document import (
     TransferPart,
 )
 from cimplan.plan.refusal import refusal
-from cimplan.plan.replay import replay
+from cimplan.plan.replay import Replay, replay
 from cimplan.plan.schedule import CurvePoint, Schedule, Solution
 
 if TYPE_CHECKING:
@@ -63,7 +66,7 @@ class Plan(Part):
     speedup: float | None = Field(description="host_only_ns / makespan_ns.")
     crossbars_used: Count
     crossbars_available: Count
-    solve_s: float = Field(ge=0, description="Wall time of the method in seconds.")
+    solve_s: float = Field(ge=0, allow_inf_nan=False, description="Wall time of the method in seconds.")
     operators: tuple[OperatorPart, ...] = Field(description="Topologically ordered.")
     dependencies: tuple[DependencyPart, ...] = Field(description="All edges, whether data move or not.")
     transfers: tuple[TransferPart, ...] = Field(description="Sorted by start.")
@@ -76,7 +79,7 @@ class Plan(Part):
     tick_ns: float = Field(gt=0, allow_inf_nan=False, description="All times are whole multiples of this.")
     times: TimeKinds = Field(description="Where the times come from.")
     profile: ProfilePart
-    statistics: dict[str, int | float | str] = Field(default_factory=dict, description="Of the method's work.")
+    statistics: dict[str, int | Finite | str] = Field(default_factory=dict, description="Of the method's work.")
     certificate: Certificate | None = Field(default=None, description="Proof of the lower bound, in ticks.")
     proof: ProofPart = Field(description="What became of the certificate when it was verified without the solver.")
     inputs: dict[str, str] = Field(default_factory=dict, description="SHA-256 of what the plan was made from.")
@@ -88,7 +91,7 @@ class Plan(Part):
         """Return the plan as plain JSON values, keys in the order of the file."""
         return self.model_dump(mode="json")
 
-    def write(self, path: Path) -> None:
+    def write(self, path: str | Path) -> None:
         """Write the plan as JSON, whole or not at all.
 
         Raises
@@ -96,38 +99,53 @@ class Plan(Part):
         InputError
             If the folder does not exist or cannot be written.
         """
-        write_json(path, self.to_json())
+        write_json(Path(path), self.to_json())
 
     @classmethod
-    def read(cls, path: Path) -> Self:
-        """Read a plan file and check it again.
+    def read(cls, path: str | Path) -> Self:
+        """Read a plan file, once, and check it again.
 
         Raises
         ------
         InputError
             If the file cannot be read, is not a plan, is of a newer version, or does not hold what it says.
         """
-        data = read_json(path, "plan")
+        return cls.from_json(read_json(Path(path), "plan"), str(path))
+
+    @classmethod
+    def from_json(cls, data: object, where: str) -> Self:
+        """Make a plan of what a file holds, and check it again.
+
+        Parameters
+        ----------
+        data : object
+            Plain JSON values.
+        where : str
+            The file, for messages.
+
+        Raises
+        ------
+        InputError
+            If it is not a plan, is of a newer version, or does not hold what it says.
+        """
         if not isinstance(data, dict) or data.get("kind") != "partition-plan":
-            raise InputError(
-                "is not a partition plan", where=str(path), fix="Give a file written by `cimplan partition`"
-            )
+            raise InputError("is not a partition plan", where=where, fix="Give a file written by `cimplan partition`")
         if data.get("schema_version") != SCHEMA_VERSION:
             raise InputError(
                 f"has schema_version {data.get('schema_version')!r}",
-                where=str(path),
+                where=where,
                 why=f"this cimplan reads plans of version {SCHEMA_VERSION}",
                 fix="Make the plan again, or use the cimplan that wrote it",
             )
         try:
-            plan = cls.model_validate_json(path.read_bytes())
+            plan = cls.model_validate_json(json.dumps(data))  # lists are tuples only there
         except ValidationError as error:
-            raise refusal(error, path, "plan", "Make the plan again rather than editing it") from error
+            raise refusal(error, where, "plan", REMAKE) from error
         try:
             plan.verify()
         except InputError as error:
-            where = f"{path}: {error.where}" if error.where else str(path)
-            raise InputError(error.what, where=where, why=error.why, fix=error.fix or _REMAKE) from error
+            place = f"{where}: {error.where}" if error.where else where
+            raise InputError(error.what, where=place, why=error.why, fix=error.fix or REMAKE) from error
         return plan
 
     # --- the plan as a problem and a schedule ------------------------------------------------------------------
@@ -142,11 +160,11 @@ class Plan(Part):
         """
         index = {operator.name: number for number, operator in enumerate(self.operators)}
         if len(index) != len(self.operators):
-            raise InputError("operator names are not unique", where="operators", fix=_REMAKE)
+            raise InputError("operator names are not unique", where="operators", fix=REMAKE)
         for number, edge in enumerate(self.dependencies):
             for end in (edge.source, edge.target):
                 if end not in index:
-                    raise InputError(f"there is no operator {end!r}", where=f"dependencies[{number}]", fix=_REMAKE)
+                    raise InputError(f"there is no operator {end!r}", where=f"dependencies[{number}]", fix=REMAKE)
         return Problem(
             names=tuple(index),
             options=tuple(
@@ -199,7 +217,7 @@ class Plan(Part):
                     where=f"operators[{number}]",
                     why=f"{operator.place}, {duration * self.tick_ns:g} ns and {operator.crossbars} crossbars "
                     "are not among them",
-                    fix=_REMAKE,
+                    fix=REMAKE,
                 )
             starts.append(start)
         return Schedule(tuple(chosen), tuple(starts))
@@ -249,10 +267,14 @@ class Plan(Part):
             ],
         )
         if not report.passed:
-            raise InputError("the plan does not hold", why=report.violations[0].message, fix=_REMAKE)
-        for name, value in self._derived(problem, schedule).items():
+            raise InputError("the plan does not hold", why=report.violations[0].message, fix=REMAKE)
+        happened = replay(problem, schedule)
+        if happened.schedule != schedule:
+            raise InputError("the plan does not hold", why="the replay ends differently", fix=REMAKE)
+        require_claims(self, problem, happened)
+        for name, value in self._derived(problem, happened).items():
             if getattr(self, name) != value:
-                raise InputError("does not follow from the rest of the plan", where=name, fix=_REMAKE)
+                raise InputError("does not follow from the rest of the plan", where=name, fix=REMAKE)
 
     def verify_proof(
         self, *, nodes: int = DEFAULT_NODES, search_nodes: int = DEFAULT_SEARCH_NODES
@@ -280,12 +302,9 @@ class Plan(Part):
             )
         return verify_certificate(self.problem(), self.certificate, nodes=nodes, search_nodes=search_nodes)
 
-    def _derived(self, problem: Problem, schedule: Schedule) -> dict[str, Any]:
-        happened = replay(problem, schedule)
-        if happened.schedule != schedule:
-            raise InputError("the plan does not hold", why="the replay ends differently", fix=_REMAKE)
+    def _derived(self, problem: Problem, happened: Replay) -> dict[str, Any]:
         values = derived(problem, happened) | {
-            "crossbars_used": schedule.crossbars(problem),
+            "crossbars_used": happened.schedule.crossbars(problem),
             "gap": gap(happened.makespan, self._ticks(self.lower_bound_ns, "lower_bound_ns")),
         }
         if self.host_only_ns is None:
@@ -293,15 +312,7 @@ class Plan(Part):
         return values | {"speedup": speedup(self._ticks(self.host_only_ns, "host_only_ns"), happened.makespan)}
 
     def _ticks(self, time_ns: float, where: str) -> int:
-        ticks = round(time_ns / self.tick_ns)
-        if ticks * self.tick_ns != time_ns:
-            raise InputError(
-                f"{time_ns!r} ns is not a whole number of ticks",
-                where=where,
-                why=f"a tick is {self.tick_ns!r} ns",
-                fix=_REMAKE,
-            )
-        return ticks
+        return to_ticks(time_ns, self.tick_ns, where)
 
     # --- views -------------------------------------------------------------------------------------------------
 
@@ -349,9 +360,6 @@ class Plan(Part):
         from cimplan.plan.plot import draw_timeline
 
         return draw_timeline(self, ax)
-
-
-_REMAKE = "Make the plan again rather than editing it"
 
 
 def build_plan(costed: CostedNetwork, solution: Solution, *, problem: Problem | None = None) -> Plan:

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 
-def refusal(error: ValidationError, path: Path, kind: str, fix: str) -> InputError:
+def refusal(error: ValidationError, path: Path | str, kind: str, fix: str) -> InputError:
     """Return the error for a file that does not have the structure it should have.
 
     Parameters
     ----------
     error : ValidationError
         What pydantic found.
-    path : Path
+    path : Path or str
         The file.
     kind : str
         What the file should be.
