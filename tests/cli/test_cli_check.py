@@ -103,6 +103,18 @@ def test_a_plan_without_a_proof_says_so(cimplan, changed, method, said):
     assert said in run.out
 
 
+def test_what_claims_no_bound_says_so_even_with_a_certificate(cimplan, changed):
+    path = changed(
+        status=lambda _: "feasible",
+        lower_bound_ns=lambda _: 0.0,
+        gap=lambda _: 1.0,
+        proof=lambda _: {"verdict": "incomplete", "bound_ns": 0.0, "notes": []},
+    )
+    run = cimplan("check", path, "--effort", 0)
+    assert run.code == 1
+    assert "incomplete: nothing could be verified; the file claims no lower bound" in run.out
+
+
 def test_one_crossbar_is_not_several(cimplan, tmp_path):
     path = tmp_path / "plan.json"
     options = ("--hardware", "rram-256-arm", "--crossbars", 1, "-o", path)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from cimplan.plan.plan import Plan
 
 
+_NO_BOUND = "claims no lower bound"
+
+
 def check(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.", show_default=False)],
     effort: Annotated[
@@ -112,7 +115,7 @@ def _no_certificate(plan: Plan) -> str:
     from cimplan.units import format_duration
 
     if not plan.lower_bound_ns:
-        return "none in the file, which claims no lower bound"
+        return f"none in the file, which {_NO_BOUND}"
     return f"none in the file: its lower bound of {format_duration(plan.lower_bound_ns)} is the word of {plan.method!r}"
 
 
@@ -128,6 +131,8 @@ def _incomplete(plan: Plan, report: CertificateReport, proven_ns: float) -> str:
 
     said = f"the file says {format_duration(plan.lower_bound_ns)}"
     proven = _quickest(plan, proven_ns) if proven_ns else "nothing could be verified"
+    if not plan.lower_bound_ns:
+        return f"incomplete: {proven}; the file {_NO_BOUND}"
     if report.verified:
         return f"incomplete: {proven}; {said}, and no effort will prove that: its certificate claims less"
     if report.final:
