@@ -11,9 +11,11 @@ from oracle import SHAPES, faults, optimum, problems, random_problem
 
 from cimplan.cost.problem import CIM, HOST, Dependency, Option, Problem
 from cimplan.errors import NoAnswerError
-from cimplan.partition import cpsat, exact
+from cimplan.partition import cpsat, exact, search
+from cimplan.partition.curve import BudgetCurve
 from cimplan.partition.exact import solve
 from cimplan.partition.progress import Progress
+from cimplan.partition.search import SearchLimitError
 from cimplan.plan.certificate_check import verify_certificate
 from cimplan.plan.schedule import Solution
 from networks import mobilenet_v2, resnet, transformer, yolov5
@@ -214,3 +216,43 @@ def test_where_blocks_are_too_wide_the_constraint_model_takes_over(monkeypatch: 
     rng = random.Random("too wide")
     for _ in range(10):
         agrees(replace(random_problem(rng, "random", operators=7), host_cores=1))
+
+
+@pytest.mark.parametrize("bisect", [False, True])
+def test_an_interrupt_keeps_the_curve_so_far(bisect: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = yolov5(budget=40)
+    whole = solve(problem, curve=True).curve
+    solved = []
+
+    def solve_one(*arguments: Solution, **options: object) -> Solution:
+        if len(solved) == 3:
+            raise KeyboardInterrupt
+        solved.append(solve(*arguments, **options))
+        return solved[-1]
+
+    def too_many(*_: object) -> None:
+        raise SearchLimitError
+
+    if bisect:
+        monkeypatch.setattr(exact, "LARGEST_CURVE", 0)
+    else:
+        monkeypatch.setattr(BudgetCurve, "run", too_many)
+    attempt = exact.solve
+    monkeypatch.setattr(exact, "solve", solve_one)
+    solution = attempt(problem, curve=True)
+    assert solution.status == "optimal"
+    assert solution.statistics["stopped"] == "interrupted"
+    assert solution.curve
+    for point in solution.curve:
+        there = [step for step in whole if step.crossbars <= point.crossbars][-1]
+        assert point.lower_bound <= there.makespan <= point.makespan
+    for point, following in zip(solution.curve, [*solution.curve[1:], None], strict=True):
+        # A step's bound holds up to the next one.
+        last = [step for step in whole if following is None or step.crossbars < following.crossbars][-1]
+        assert point.lower_bound <= last.makespan
+
+
+def test_a_search_that_holds_too_much_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "_NUMBERS", 100)
+    for seed in range(20):
+        agrees(random_problem(random.Random(f"memory {seed}")))

@@ -34,6 +34,9 @@ _PARTS = (PARTS // 16, PARTS // 4, PARTS)
 _MANY = 5
 """Open steps of a curve that are worth a harder search for all budgets at once rather than one solve each."""
 
+_LABELS = 1_000
+"""Labels that take about as long as the rest of a solve."""
+
 _FAR = np.int64(2**60)
 
 
@@ -46,11 +49,13 @@ class BudgetCurve:
         The network, of one host core.
     spine : Spine
         Its cuts; no block may be oversized.
+    labels : int
+        Labels that one budget took.
     """
 
-    def __init__(self, network: Network, spine: Spine) -> None:
+    def __init__(self, network: Network, spine: Spine, labels: int) -> None:
         options = network.problem.options
-        self.network, self.spine = network, spine
+        self.network, self.spine, self.labels = network, spine, labels
         self.least = sum(min(option.crossbars for option in some) for some in options)
         self.most = sum(max(option.crossbars for option in some) for some in options)
         self.makespan: Integers = np.full(self.most + 1, _FAR)
@@ -75,6 +80,11 @@ class BudgetCurve:
     def closed(self) -> bool:
         """Whether every budget is proven."""
         return bool((self.bound >= self.makespan)[self.least :].all())
+
+    @property
+    def open_steps(self) -> int:
+        """How many steps of the curve are not proven."""
+        return len(np.unique(self.makespan[self.bound < self.makespan]))
 
     def points(self) -> tuple[CurvePoint, ...]:
         """Return the steps of the curve; a step's bound is that of its largest budget, so it holds for all."""
@@ -112,7 +122,7 @@ class BudgetCurve:
         for number, level in enumerate(levels(tables)):
             if self.closed:
                 return
-            if not number or len(np.unique(self.makespan[self.bound < self.makespan])) >= _MANY:
+            if not number or self.open_steps >= _MANY:
                 self._close(tables, level, rest, deadline)
 
     def _bound_by_fold(self, tables: Tables, rest: Remaining, deadline: float | None) -> None:
@@ -128,7 +138,9 @@ class BudgetCurve:
         closed = self.bound >= self.makespan
         goal = EveryBudget(np.where(closed, 0, self.makespan), deadline, self.bound)
         labels, _ = fold_until(tables, level.first, rest, goal)
-        search = Search(tables, level, goal, labels, limit=LABEL_LIMIT)
+        # Where that takes more labels than one solve for each step, one solve for each step is the safer way.
+        limit = min(LABEL_LIMIT, self.open_steps * (_LABELS + self.labels))
+        search = Search(tables, level, goal, labels, limit=limit)
         found: list[Completion] = []
         tried: set[tuple[int, ...]] = set()
         for part in _PARTS:
@@ -186,8 +198,9 @@ def budget_curve(
     solve: Callable[[Problem], Solution],
     memory: dict[object, Ways],
     deadline: float | None,
-) -> tuple[CurvePoint, ...]:
-    """Return the budget curve, each step proven where its lower bound equals its makespan.
+    labels: int,
+) -> tuple[tuple[CurvePoint, ...], str]:
+    """Return the budget curve, each step proven where its lower bound equals its makespan, and what stopped it.
 
     Parameters
     ----------
@@ -203,21 +216,29 @@ def budget_curve(
         What blocks of known shapes can do; extended.
     deadline : float or None
         `time.perf_counter` at which to give up.
+    labels : int
+        Labels that one budget took.
     """
-    curve = BudgetCurve(network, spine)
+    curve = BudgetCurve(network, spine, labels)
     for schedule in known:
         curve.offer(schedule)
-    with suppress(OutOfTimeError):
+    stopped = ""
+    try:
         with suppress(TooWideError, SearchLimitError):
             curve.run(memory, deadline)
         curve.close_one_by_one(solve, deadline)
-    return curve.points()
+    except OutOfTimeError:
+        stopped = "time limit"
+    except KeyboardInterrupt:
+        stopped = "interrupted"
+    return curve.points(), stopped
 
 
-def bisected_curve(problem: Problem, solve: Callable[[Problem], Solution]) -> tuple[CurvePoint, ...]:
-    """Return the budget curve by solving one budget after another: for problems that cannot be folded.
+def bisected_curve(problem: Problem, solve: Callable[[Problem], Solution]) -> tuple[tuple[CurvePoint, ...], str]:
+    """Return the budget curve by solving one budget after another, for problems that cannot be folded.
 
-    Where two budgets have the same makespan, those between them need no solve.
+    Where two budgets have the same makespan, those between them need no solve. The second result says what stopped
+    it; empty if nothing did.
 
     Parameters
     ----------
@@ -237,16 +258,24 @@ def bisected_curve(problem: Problem, solve: Callable[[Problem], Solution]) -> tu
             found[budget] = (makespan, solution.lower_bound)
         return found[budget]
 
+    stopped = ""
     open_ranges = [(least, most)]
-    while open_ranges:
-        low, high = open_ranges.pop()
-        if at(low)[0] > at(high)[0] and high - low > 1:
-            middle = (low + high) // 2
-            open_ranges += [(low, middle), (middle, high)]
+    try:
+        while open_ranges:
+            low, high = open_ranges.pop()
+            if at(low)[0] > at(high)[0] and high - low > 1:
+                middle = (low + high) // 2
+                open_ranges += [(low, middle), (middle, high)]
+    except KeyboardInterrupt:
+        stopped = "interrupted"
     points: list[CurvePoint] = []
-    for budget, (makespan, bound) in sorted(found.items()):
+    solved = sorted(found.items())
+    for number, (budget, (makespan, own_bound)) in enumerate(solved):
+        bound = own_bound
+        if stopped and budget < most:  # the budgets up to the next one have not been looked at
+            bound = solved[number + 1][1][1] if number + 1 < len(solved) else 0
         if not points or makespan < points[-1].makespan:
             points.append(CurvePoint(budget, makespan, bound))
         elif bound < points[-1].lower_bound:
             points[-1] = replace(points[-1], lower_bound=bound)
-    return tuple(points)
+    return tuple(points), stopped

@@ -117,7 +117,9 @@ def solve(
             if not attempt.closed:
                 _search(attempt, seed, patience_s=None if effort == _EFFORTS[-1] else _PATIENCE_S)
         if curve:
-            attempt.curve = _curve(attempt, network)
+            attempt.curve, stopped = _curve(attempt, network)
+            if stopped:
+                attempt.statistics["stopped"] = stopped
     except OutOfTimeError:
         attempt.statistics["stopped"] = "time limit"
     except KeyboardInterrupt:
@@ -260,8 +262,10 @@ def _close(attempt: _Attempt, tables: Tables, rest: Remaining, effort: int) -> N
                         _refine(attempt, tables, level, labels, completion, ordered)
         except SearchLimitError:
             continue
-        finally:
+        finally:  # also what was found before time or labels ran out
             attempt.count("labels", search.count)
+            if not attempt.closed:
+                _offer_first(attempt, tables, search.reached())
         if attempt.closed:
             return
 
@@ -320,20 +324,24 @@ def _refine(
         attempt.offer(realise(tables, *searched(tables, better)), "search")
 
 
-def _curve(attempt: _Attempt, network: Network) -> tuple[CurvePoint, ...]:
-    """Return the optimum of every budget."""
+def _curve(attempt: _Attempt, network: Network) -> tuple[tuple[CurvePoint, ...], str]:
+    """Return the optimum of every budget as far as time allows, and what stopped that."""
     problem = attempt.problem
     most = sum(max(option.crossbars for option in options) for options in problem.options)
 
     def solve_one(at: Problem) -> Solution:
-        return solve(at, time_limit_s=attempt.left())
+        solution = solve(at, time_limit_s=attempt.left())
+        if solution.statistics.get("stopped") == "interrupted":
+            raise KeyboardInterrupt
+        return solution
 
     if attempt.spine is None or most > LARGEST_CURVE:
         return bisected_curve(problem, solve_one)
     known = [list_schedule(problem, least_choices(problem))]
+    labels = int(attempt.statistics.get("labels", 0))
     if attempt.schedule is not None:
         known.append(attempt.schedule)
-    return budget_curve(network, attempt.spine, known, solve_one, attempt.memory, attempt.deadline)
+    return budget_curve(network, attempt.spine, known, solve_one, attempt.memory, attempt.deadline, labels)
 
 
 def _search(attempt: _Attempt, seed: int, patience_s: float | None) -> None:

@@ -13,7 +13,7 @@ from cimplan.cost.problem import HOST
 from cimplan.partition.goal import NEVER, Goal
 from cimplan.partition.players import Players, host_ticks
 from cimplan.partition.structure import as_set
-from cimplan.partition.suffix import NOTHING, Suffix, TradeOffs
+from cimplan.partition.suffix import MOST, NOTHING, Suffix, TradeOffs
 from cimplan.partition.tails import Tails
 
 Slot: TypeAlias = tuple[int, str]
@@ -31,6 +31,10 @@ Numbers: TypeAlias = tuple[int, ...]
 CROSSBARS, FREE, BUSY, END, READY = range(5)
 """What they mean: crossbars used, when the host is free, when it can have done the pool too, before when the schedule
 does not end; then, per slot, when its inputs are complete as far as they are known."""
+
+
+_MANY, _COARSER = 12, 4
+"""Operators that must still choose; for each so many more, half as many trade-offs of what follows are kept."""
 
 
 class State(NamedTuple):
@@ -159,6 +163,7 @@ class Outlook:
         self._beside_known: dict[tuple[int, Queue, tuple[Slot, ...], int], Beside] = {}
         self._here_known: dict[tuple[int, Queue, tuple[Slot, ...], int], Here] = {}
         self._known: dict[tuple[int, int, tuple[int, ...]], TradeOffs] = {}
+        self.held = 0  # numbers, about
 
     # --- states ----------------------------------------------------------------------------------------------
 
@@ -290,12 +295,14 @@ class Outlook:
             if flexible:
                 v = flexible[0]
                 wait = 0 if v in self.players.block_of else self.waits.longest[max(block, self.release[v])]
-                after = self._following(block, end_option, flexible[1:]).with_choice(self.options[v], wait)
+                most = max(MOST >> max(0, len(flexible) - _MANY) // _COARSER, MOST >> 4)
+                after = self._following(block, end_option, flexible[1:]).with_choice(self.options[v], wait, most)
             elif block == len(self.blocks):
                 after = NOTHING
             else:
                 after = self.suffix.from_end(block, end_option if self.spine.end(block) is not None else -1)
             self._known[key] = after
+            self.held += 5 * len(after.each)
         return self._known[key]
 
     # --- labels ----------------------------------------------------------------------------------------------

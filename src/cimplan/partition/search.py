@@ -35,6 +35,15 @@ from cimplan.partition.tables import Tables
 LABEL_LIMIT = 1_000_000
 """Labels after which the search gives up."""
 
+_NUMBERS = 40_000_000
+"""Numbers that labels and states may hold until the search gives up: about two gigabytes."""
+
+_OVERHEAD = 10
+"""What a label takes beside its numbers, in numbers."""
+
+_STATE = 100
+"""What a state takes, in numbers."""
+
 _DIVES = 2
 """Dives before a search that find nothing."""
 
@@ -96,6 +105,7 @@ class Search:
         self.players = Players(tables, level)
         self.goal, self.limit = goal, limit
         self.count = 0
+        self.held = 0
         self.ends: list[Partial] = []
         self.chosen = dict(script)
         on_host = [v for v, o in script if ordered and host_ticks(self.options[v][o])]
@@ -163,6 +173,10 @@ class Search:
                 return found
         return []
 
+    def reached(self) -> list[Completion]:
+        """Return what has been found so far, the quickest first."""
+        return self._found(NEVER)
+
     def _dive(self, below: int, rounds: int) -> int:
         """Follow only the most promising labels at each depth, again and again as long as that finds something.
 
@@ -205,7 +219,7 @@ class Search:
         if not labels:
             return
         self.count += len(labels)
-        if self.count > self.limit:
+        if self.count > self.limit or self.held + self.outlook.held > _NUMBERS:
             raise SearchLimitError
         watch(self.goal.deadline)
         if not node.able and not node.moves:
@@ -364,12 +378,14 @@ class Search:
             if target is None:
                 ahead = self.outlook.ahead(state, table.ready)
                 target = layer[state] = Node(ahead, tuple(sorted(able)))
+                self.held += _STATE
             targets[step] = target
         ahead, ready, free = target.ahead, table.ready, table.free
         # Nothing ends before all work is done; less than that makes no difference.
         end = max(table.end, table.busy + ahead.work)
         if end >= self.goal.most:
             return
+        self.held += _OVERHEAD + len(ahead.inputs)
         inputs = [free if on_host and ready[slot] < free else ready[slot] for slot, on_host in ahead.inputs]
         target.fresh.append(Partial((table.crossbars, free, table.busy, end, *inputs), parent, table.steps))
 

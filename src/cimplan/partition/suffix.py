@@ -22,7 +22,7 @@ from cimplan.partition.block import Way
 from cimplan.partition.dominance import add_step
 from cimplan.partition.tables import Integers, Tables
 
-_MOST = 2048
+MOST = 2048
 """Trade-offs that are kept; beyond, two neighbours become one that is in nothing larger than either."""
 
 TradeOff = tuple[int, int, int]
@@ -59,10 +59,10 @@ class TradeOffs:
     each: tuple[TradeOff, ...]
 
     @staticmethod
-    def of(found: Iterable[TradeOff]) -> TradeOffs:
-        """Keep what is not useless."""
+    def of(found: Iterable[TradeOff], most: int = MOST) -> TradeOffs:
+        """Keep what is not useless, or where that is very much, fewer ways that take no more."""
         kept = undominated(found)
-        while len(kept) > _MOST:
+        while len(kept) > most:
             kept = undominated(
                 [
                     (one[0], min(one[1], two[1]), min(one[2], two[2]))
@@ -103,17 +103,18 @@ class TradeOffs:
         """Return the least path of those that take no more than some crossbars; no ticks without any."""
         return next(iter(self.within(left).paths), 0)
 
-    def with_choice(self, options: Sequence[Option], wait: int) -> TradeOffs:
+    def with_choice(self, options: Sequence[Option], wait: int, most: int = MOST) -> TradeOffs:
         """Return what is left if one more operator must choose; if on the host, it adds to the load.
 
         What it runs there for longer than the longest wait for anything else also adds to the path.
         """
         each = [(o.crossbars, o.duration if o.place == HOST else 0) for o in options]
-        return TradeOffs.of(
+        grown = (
             (crossbars + more, path + max(0, ticks - wait), load + ticks)
             for more, ticks in each
             for crossbars, path, load in self.each
         )
+        return TradeOffs.of(grown, most)
 
 
 NOTHING = TradeOffs(((0, 0, 0),))
