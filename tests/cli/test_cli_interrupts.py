@@ -79,6 +79,14 @@ def test_a_signal_with_nothing_in_hand_is_one_line_and_130(model_file, profile_f
     assert interrupted_in("cimplan.dualmode.options", "make_readings", *asked) == (130, "", "cimplan: interrupted\n")
 
 
+@pytest.mark.parametrize("command", ["partition", "compare", "compile"])
+def test_sigterm_is_like_ctrl_c(model_file, command):
+    name = "read_graph" if command == "compile" else "cost"
+    module = "cimplan.graph.read" if command == "compile" else "cimplan.api.partitioning"
+    ended = interrupted_in(module, name, command, model_file, number=signal.SIGTERM)
+    assert ended == (130, "", "cimplan: interrupted\n")
+
+
 def test_a_comparison_that_is_interrupted_in_a_proof_keeps_its_rows(profile_file):
     asked = ("compare", "--profile", profile_file, "--methods", "greedy,exact,heft", "--json")
     code, out, err = interrupted_in("cimplan.plan.build", "verify_certificate", *asked)

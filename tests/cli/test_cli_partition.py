@@ -83,6 +83,7 @@ def test_the_table_of_the_curve_says_how_good_each_point_is(cimplan, profile_fil
 def test_a_method_with_two_names_is_compared_once(cimplan, profile_file):
     listed = [item["name"] for item in cimplan("compare", "--list", "--json").json if item["for"] == "partition"]
     assert {"ilp", "ilp-highs"} <= set(listed)
+    assert "the same as ilp" in cimplan("compare", "--list").out
     rows = cimplan("compare", "--profile", profile_file, "--time-limit", "5s", "--json").json["methods"]
     found = [row["method"] for row in rows]
     assert "ilp" in found and "ilp-highs" not in found

@@ -42,6 +42,7 @@ _SAME = {"ilp-highs": "ilp"}
 """Names of methods that are another one's under a second name, which is enough to run."""
 
 
+@terminating()
 def compare(
     model: ModelOrNothing = None,
     hardware: HardwareOption = "rram-256",
@@ -221,7 +222,7 @@ def _compare_dual_mode(
 def _rows(names: Sequence[str], row: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the row of each method; Ctrl-C means all that are left, and keeps the rows that are there."""
     rows: list[dict[str, Any]] = []
-    with terminating(), noticing_interrupts() as interrupted:
+    with noticing_interrupts() as interrupted:
         for position, name in enumerate(names):
             try:
                 rows.append(row(name))
@@ -239,7 +240,10 @@ def _rows(names: Sequence[str], row: Callable[[str], dict[str, Any]]) -> list[di
 def _list(*, as_json: bool) -> None:
     from cimplan.partition.methods import METHODS
 
-    listed = [("partition", item.name, item.description) for item in METHODS.values()]
+    listed = [
+        ("partition", item.name, item.description + (f", the same as {_SAME[item.name]}" if item.name in _SAME else ""))
+        for item in METHODS.values()
+    ]
     listed += [("compile", name, description) for name, description in _dual_mode_descriptions().items()]
     if as_json:
         emit_json([{"name": name, "for": command, "description": text} for command, name, text in listed])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cimplan.cli.console import emit, emit_json, facts, printable, table, working
+from cimplan.cli.console import emit, emit_json, facts, printable, table, terminating, working
 from cimplan.cli.dual_mode_options import (
     ArraysOption,
     ChipOption,
@@ -42,6 +42,7 @@ _NAMES = 3
 """Operators named in a row; the others are counted."""
 
 
+@terminating()
 def compile_model(
     model: ModelArgument,
     hardware: ChipOption = "dynaplasia",

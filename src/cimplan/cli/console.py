@@ -139,7 +139,10 @@ def working(what: str, *, quiet: bool = False) -> Iterator[Doing]:
 
 @contextmanager
 def terminating() -> Iterator[None]:
-    """Let SIGTERM stop a solve like Ctrl-C, so that a scheduler's time limit still gets the best plan so far."""
+    """Let SIGTERM stop a command like Ctrl-C, so that a scheduler's time limit still gets the best plan so far.
+
+    Not for commands with processes of their own, which would inherit that.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

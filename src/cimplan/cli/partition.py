@@ -65,6 +65,7 @@ ThreadsOption = Annotated[int, typer.Option("--threads", min=1, max=1024, help="
 SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**31 - 1, help="Of methods with randomness.")]
 
 
+@terminating()
 def partition(
     model: ModelOrNothing = None,
     hardware: HardwareOption = "rram-256",
@@ -110,7 +111,7 @@ def partition(
     )
     if start is not None:
         _require_start(start, fixed(costed.problem, fixes), str(warm_start))
-    with terminating(), interrupts() as noticed:
+    with interrupts() as noticed:
         with working("solving", quiet=quiet or json) as doing:
             plan = solve(
                 costed,
