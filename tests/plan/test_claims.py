@@ -62,8 +62,8 @@ def refused(plan: Plan, path: str, value: Any, where: str) -> None:
         ("proof.verdict", "none", "proof.verdict"),
         ("proof.bound_ns", 1e6, "proof"),
         ("certificate", None, "proof.verdict"),
-        ("certificate.lower_bound", 10**400, "certificate.lower_bound"),
-        ("certificate.lower_bound", -(10**400), "certificate.lower_bound"),
+        pytest.param("certificate.lower_bound", 10**400, "certificate.lower_bound", id="huge"),
+        pytest.param("certificate.lower_bound", -(10**400), "certificate.lower_bound", id="less than none"),
         ("certificate.lower_bound", 1, "proof"),
         ("tick_ns", 5e-324, "is not a whole number of ticks"),
         ("tick_ns", 2.0**-60, "the solver's clock"),
@@ -88,6 +88,15 @@ def test_two_operators_do_not_share_a_core() -> None:
     plan = plan_from(problem, solve(problem))
     assert [operator.core for operator in plan.operators] == [0, 1]
     refused(plan, "operators.1.core", 0, "operators[1].core")
+
+
+def test_places_without_number_are_refused() -> None:
+    plan = made()
+    data = plan.to_json()
+    more = ({"place": f"p{number}", "duration_ns": 9.0, "crossbars": 9, "label": ""} for number in range(200))
+    data["operators"][1]["options"] += more
+    with pytest.raises(InputError, match="at most 100 places"):
+        Plan.from_json(data, "plan.json")
 
 
 def test_no_point_of_a_curve_beats_the_longest_path() -> None:

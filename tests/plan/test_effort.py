@@ -145,6 +145,13 @@ def heads(count: int) -> tuple[Problem, Certificate]:
     return problem, certificate
 
 
+def test_a_search_that_has_hardly_begun_counts_as_well() -> None:
+    problem, certificate = heads(200)
+    effort = Effort(1000)
+    certificate_search._Game(Parts(problem, certificate), 0, frozenset(), effort)
+    assert effort.nodes < 950
+
+
 def test_a_search_forgets_layers_that_are_done() -> None:
     problem, certificate = heads(6)
     parts = Parts(problem, certificate)

@@ -138,6 +138,8 @@ def ends_early(
 class _Game:
     def __init__(self, parts: Parts, first: int, pooled: frozenset[int], effort: Effort) -> None:
         self.parts, self.first, self.effort = parts, first, effort
+        count = len(parts.problem)  # each has a set of others, and a set of some thousands takes a few steps
+        effort.spend_steps(4 * (count + len(parts.problem.dependencies)) * (1 + count // 4000))
         self.options = parts.problem.options
         self.budget = parts.certificate.budget
         self.claimed = parts.certificate.lower_bound

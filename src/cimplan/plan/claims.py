@@ -8,7 +8,7 @@ but the point of the plan itself, as the file has no other schedule.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cimplan.cost.problem import HOST, Option, Problem
 from cimplan.errors import InputError
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from cimplan.plan.plan import Plan
     from cimplan.plan.replay import Replay
 
-REMAKE = "Make the plan again rather than editing it"
+MOST_PLACES: Final = 100
+"""Places of one plan: what each does is counted, and real hardware has two or three."""
+
+REMAKE: Final = "Make the plan again rather than editing it"
 
 
 def to_ticks(time_ns: float, tick_ns: float, where: str) -> int:
@@ -59,6 +62,9 @@ def require_claims(plan: Plan, problem: Problem, happened: Replay) -> None:
     InputError
         If something does not follow from the rest; with the path of the field.
     """
+    places = len(problem.places())
+    if places > MOST_PLACES:
+        raise InputError(f"a plan has at most {MOST_PLACES} places, this one has {places}", where="operators")
     for number, operator in enumerate(plan.operators):
         _require_times(operator, problem.options[number], problem.tick_ns, f"operators[{number}]")
     _require_cores(plan.operators, happened, problem)
