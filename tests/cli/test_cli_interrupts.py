@@ -161,6 +161,34 @@ def test_ctrl_c_while_the_plan_is_written_comes_too_late(cimplan, monkeypatch, p
     assert build.PROOF_INTERRUPTED not in Plan.read(tmp_path / "plan.json").proof.notes
 
 
+@pytest.mark.parametrize("command", ["partition", "compare"])
+def test_ctrl_c_while_the_result_is_printed_comes_too_late(cimplan, monkeypatch, profile_file, command):
+    from cimplan.cli import console
+
+    emit = console.emit
+
+    def interrupted(line: str = "") -> None:
+        signal.raise_signal(signal.SIGINT)
+        emit(line)
+
+    monkeypatch.setattr(console, "emit", interrupted)
+    run = cimplan(command, "--profile", profile_file, f"--method{'s' * (command == 'compare')}", "greedy")
+    assert run.code == 0
+    assert "greedy" in run.out
+
+
+def test_ctrl_c_while_the_interpreter_ends_does_not_change_the_exit_code():
+    code = (
+        "import atexit, os, signal, sys\n"
+        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))\n"
+        "from cimplan.cli import main\n"
+        "sys.argv = ['cimplan', 'zoo', 'list']\n"
+        "main()\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
 def test_the_exit_codes_and_the_time_limit_are_explained(cimplan):
     helped = " ".join(cimplan("--help").out.split())
     assert "0 done, also with the best plan so far where a time limit or Ctrl-C ended the search" in helped

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import io
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -76,6 +78,8 @@ def main() -> NoReturn:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name that the terminal's encoding cannot show must not cost the result.
         sys.stdout.reconfigure(errors="backslashreplace")
+    # What is done is done: Ctrl-C while the interpreter ends must not change the exit code.
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     try:
         code = _run(debug="--debug" in sys.argv[1:] or bool(os.environ.get("CIMPLAN_DEBUG")))
     finally:

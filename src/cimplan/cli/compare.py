@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cimplan.cli.console import emit_json, note, noticing_interrupts, printable, table, terminating, working
+from cimplan.cli.console import emit_json, note, printable, table, terminating, working
 from cimplan.cli.dual_mode_options import (
     ArraysOption,
     CostModelOption,
@@ -34,6 +34,7 @@ from cimplan.cli.partition import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from cimplan.api.interrupts import Interrupts
     from cimplan.hardware.schema import Hardware
     from cimplan.plan.dual_mode import DualModePlan
     from cimplan.plan.plan import Plan
@@ -102,11 +103,10 @@ def compare(
         )  # fmt: skip
         return
     _refuse(for_dual_mode, chip, "a crossbar accelerator")
+    from cimplan.api.interrupts import interrupts
     from cimplan.api.partitioning import solve
     from cimplan.errors import CimplanError
     from cimplan.partition.methods import METHODS
-    from cimplan.plan.build import INTERRUPTED
-    from cimplan.units import format_duration
 
     names = _names(methods, {name: method.available() for name, method in METHODS.items()})
     costed = costed_network(
@@ -122,10 +122,18 @@ def compare(
                 return {"method": name, "status": "failed", "error": str(error)}
             return {"method": name, "error": "", **_comparable(plan)}
 
-    rows = _rows(names, compared)
-    if json:
-        emit_json({"model": costed.graph.name, "hardware": costed.hardware.name, "methods": rows})
-        return
+    with interrupts() as noticed:
+        rows = _rows(names, compared, noticed)
+        if json:
+            emit_json({"model": costed.graph.name, "hardware": costed.hardware.name, "methods": rows})
+        else:
+            _print(rows)
+
+
+def _print(rows: Sequence[Mapping[str, Any]]) -> None:
+    from cimplan.plan.build import INTERRUPTED
+    from cimplan.units import format_duration
+
     table(
         ("method", "latency", "speed-up", "gap", "crossbars", "on cim", "status", "solve"),
         (
@@ -165,14 +173,13 @@ def _compare_dual_mode(
     quiet: bool,
 ) -> None:
     from cimplan.api.compiling import compile_plan
+    from cimplan.api.interrupts import interrupts
     from cimplan.api.models import load
     from cimplan.errors import InputError, InternalError
-    from cimplan.units import format_duration
 
     if model is None:
         raise InputError("no model is given", fix="Name an ONNX file or a reference network such as zoo:resnet18")
     found = load(model, shapes=parse_shapes(shape))
-    told: dict[str, str] = {}
 
     def compared(name: str) -> dict[str, Any]:
         with working(f"compiling with {name}", quiet=quiet or as_json) as tell:
@@ -192,10 +199,18 @@ def _compare_dual_mode(
         told[name] = plan.status
         return {"method": name, "error": "", **_comparable_dual_mode(plan)}
 
-    rows = _rows(names, compared)
-    if as_json:
-        emit_json({"model": found.name, "hardware": hardware.name, "methods": rows})
-        return
+    told: dict[str, str] = {}
+    with interrupts() as noticed:
+        rows = _rows(names, compared, noticed)
+        if as_json:
+            emit_json({"model": found.name, "hardware": hardware.name, "methods": rows})
+        else:
+            _print_dual_mode(rows, told)
+
+
+def _print_dual_mode(rows: Sequence[Mapping[str, Any]], told: Mapping[str, str]) -> None:
+    from cimplan.units import format_duration
+
     table(
         ("method", "cycles", "latency", "speed-up", "gap", "segments", "memory", "status", "compile"),
         (
@@ -219,21 +234,21 @@ def _compare_dual_mode(
     _note_errors(rows)
 
 
-def _rows(names: Sequence[str], row: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
+def _rows(names: Sequence[str], row: Callable[[str], dict[str, Any]], noticed: Interrupts) -> list[dict[str, Any]]:
     """Return the row of each method; Ctrl-C means all that are left, and keeps the rows that are there."""
     rows: list[dict[str, Any]] = []
-    with noticing_interrupts() as interrupted:
-        for position, name in enumerate(names):
-            try:
-                rows.append(row(name))
-            except KeyboardInterrupt:
-                if not rows:
-                    raise
-            # A method answers Ctrl-C with its best plan so far, if it has one.
-            if interrupted():
-                left = ", ".join(names[position + 1 :])
-                note(f"cimplan: interrupted during {name}" + (f"; not run: {left}" if left else ""))
-                break
+    for position, name in enumerate(names):
+        try:
+            rows.append(row(name))
+        except KeyboardInterrupt:
+            if not rows:
+                raise
+        # A method answers Ctrl-C with its best plan so far, if it has one.
+        if noticed.pressed:
+            left = ", ".join(names[position + 1 :])
+            note(f"cimplan: interrupted during {name}" + (f"; not run: {left}" if left else ""))
+            break
+    noticed.hold()
     return rows
 
 

@@ -126,14 +126,14 @@ def partition(
             noticed.hold()
         if output is not None:
             plan.write(output)
-    if json:
-        emit_json(plan.to_json())
-    else:
-        _print(plan, all_operators=all_operators)
-        if output is not None:
-            emit(f"wrote {output}")
-    if cut := interruption(plan):
-        note(f"cimplan: {cut}")
+        if json:
+            emit_json(plan.to_json())
+        else:
+            _print(plan, all_operators=all_operators)
+            if output is not None:
+                emit(f"wrote {output}")
+        if cut := interruption(plan):
+            note(f"cimplan: {cut}")
 
 
 def _require_start(plan: Plan, problem: Problem, where: str) -> None:
