@@ -8,6 +8,8 @@ from pathlib import Path
 import onnx
 import pytest
 
+from cimplan.cli.partition import _gap
+from cimplan.plan.document import CurvePart
 from cimplan.plan.plan import Plan
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -78,6 +80,14 @@ def test_the_table_of_the_curve_says_how_good_each_point_is(cimplan, profile_fil
     header = next(line for line in run.out.splitlines() if line.startswith("crossbars  "))
     assert header.split() == ["crossbars", "latency", "speed-up", "lower", "bound", "gap", "status"]
     assert "0.00 %  optimal" in run.out
+
+
+def test_a_gap_is_never_rounded_away():
+    def point(bound_ns: float) -> CurvePart:
+        status = "optimal" if bound_ns == 1e6 else "feasible"
+        return CurvePart(crossbars=1, makespan_ns=1e6, lower_bound_ns=bound_ns, status=status)
+
+    assert [_gap(point(bound)) for bound in (1e6, 999_999, 990_000, 0)] == ["0.00 %", "< 0.01 %", "1.00 %", "100.00 %"]
 
 
 def test_a_method_with_two_names_is_compared_once(cimplan, profile_file):

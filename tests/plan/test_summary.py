@@ -10,7 +10,7 @@ from oracle import brute_force
 from cimplan.cost.problem import CIM, HOST, Dependency, Option, Problem
 from cimplan.plan.build import PROOF_INTERRUPTED, PlanContext
 from cimplan.plan.certificate import Block, Certificate
-from cimplan.plan.document import ProfilePart, ProofPart
+from cimplan.plan.document import CurvePart, ProfilePart, ProofPart
 from cimplan.plan.plan import Plan, plan_from
 from cimplan.plan.schedule import Schedule, Solution
 from cimplan.plan.summary import interruption, summary, top_reasons
@@ -116,6 +116,9 @@ def test_the_summary_says_what_cut_the_plan_short_and_how_long_its_proof_took() 
         statistics={"stopped": "time limit", "curve": "none: time limit before it was there"}, status="feasible"
     )
     assert cut["stopped"] == "time limit: best plan so far"
+    point = CurvePart(crossbars=0, makespan_ns=3.0, lower_bound_ns=2.0, status="feasible")
+    part = facts(statistics={"stopped": "interrupted"}, curve=(point,))["stopped"]
+    assert part == "interrupted: after the proof; the curve as far as it got"
     assert cut["curve"] == "none: time limit before it was there"
     proof = ProofPart(verdict="verified", bound_ns=plan.makespan_ns)
     assert facts(proof=proof, statistics={"verify_s": 0.4})["certificate"] == "verified without the solver"

@@ -222,8 +222,10 @@ def factor(value: float | None) -> str:
     return "" if value is None else f"{value:.2f} x"
 
 
-def _gap(point: CurvePart) -> float:
-    return 1 - point.lower_bound_ns / point.makespan_ns if point.makespan_ns else 0.0
+def _gap(point: CurvePart) -> str:
+    """Return the gap of a point, never as nothing where there is one."""
+    gap = 1 - point.lower_bound_ns / point.makespan_ns if point.makespan_ns else 0.0
+    return "< 0.01 %" if 0 < gap < 1e-4 else f"{100 * gap:.2f} %"
 
 
 def _print(plan: Plan, *, all_operators: bool) -> None:
@@ -242,7 +244,7 @@ def _print(plan: Plan, *, all_operators: bool) -> None:
                     format_duration(point.makespan_ns),
                     factor(plan.host_only_ns / point.makespan_ns if plan.host_only_ns and point.makespan_ns else None),
                     format_duration(point.lower_bound_ns) if point.lower_bound_ns else "none",
-                    f"{100 * _gap(point):.2f} %",
+                    _gap(point),
                     point.status,
                 )
                 for point in plan.curve

@@ -131,7 +131,8 @@ def _stopped(plan: Plan) -> str:
     stopped = plan.statistics.get(STOPPED)
     if stopped not in (INTERRUPTED, "time limit"):
         return ""
-    return f"{stopped}: {'after the proof' if plan.status == 'optimal' else 'best plan so far'}"
+    curve = "; the curve as far as it got" if plan.curve else ""
+    return f"{stopped}: {'after the proof' if plan.status == 'optimal' else 'best plan so far'}{curve}"
 
 
 def _certificate(plan: Plan) -> str:
