@@ -90,6 +90,13 @@ def test_two_operators_do_not_share_a_core() -> None:
     refused(plan, "operators.1.core", 0, "operators[1].core")
 
 
+def test_a_plan_of_very_many_parts_is_not_even_validated() -> None:
+    data = made().to_json()
+    data["regions"] = [[]] * 1_000_000
+    with pytest.raises(InputError, match="more than 1000000 objects"):
+        Plan.from_json(data, "plan.json")
+
+
 def test_places_without_number_are_refused() -> None:
     plan = made()
     data = plan.to_json()

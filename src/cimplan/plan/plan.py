@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from pydantic import Field, ValidationError
 
@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from cimplan.cost.build import CostedNetwork
 
 SCHEMA_VERSION: Literal[1] = 1
+
+MOST_PARTS: Final = 1_000_000
+"""Objects and lists of a plan file: each takes a kilobyte while it is validated, and a large network has 100,000."""
 
 
 class Plan(Part):
@@ -137,8 +140,13 @@ class Plan(Part):
                 why=f"this cimplan reads plans of version {SCHEMA_VERSION}",
                 fix="Make the plan again, or use the cimplan that wrote it",
             )
+        text = json.dumps(data)
+        if text.count("{") + text.count("[") > MOST_PARTS:
+            raise InputError(
+                "is not a plan", where=where, why=f"it holds more than {MOST_PARTS} objects and lists", fix=REMAKE
+            )
         try:
-            plan = cls.model_validate_json(json.dumps(data))  # lists are tuples only there
+            plan = cls.model_validate_json(text)  # lists are tuples only there
         except ValidationError as error:
             raise refusal(error, where, "plan", REMAKE) from error
         try:
