@@ -57,7 +57,7 @@ def test_float_networks(tmp_path: Path, foreign: ForeignModel, layers: int) -> N
 
 def test_a_transformer_whose_int8_weights_pass_casts_and_scales(tmp_path: Path) -> None:
     path, shapes = SENTENCE_ENCODER.path(), shapes_of(SENTENCE_ENCODER)
-    with pytest.raises(InputError, match="--shape input_ids=1,sequence .*with numbers for the names"):
+    with pytest.raises(InputError, match=r"--shape input_ids=1,sequence .*with numbers for the names"):
         read_graph(path)
     graphs = [read_and_compare(model, shapes) for model in (path, optimise(path, tmp_path / "o.onnx"))]
     assert all(stationary(graph) == 36 for graph in graphs)
