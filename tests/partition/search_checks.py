@@ -9,8 +9,8 @@ import numpy as np
 from oracle import faults, optimum
 
 from cimplan.cost.problem import HOST, Problem
-from cimplan.partition.fold import fold, fold_until
-from cimplan.partition.goal import NEVER, PARTS, EveryBudget, OneBudget
+from cimplan.partition.fold import Label, fold, fold_until
+from cimplan.partition.goal import PARTS, EveryBudget, OneBudget
 from cimplan.partition.players import Level
 from cimplan.partition.realise import realise, searched
 from cimplan.partition.search import Completion, Search, refined
@@ -87,7 +87,7 @@ def _random_level(tables: Tables, rng: random.Random) -> Level:
 
 def _ask(
     tables: Tables, level: Level, goal: OneBudget | EveryBudget, steps: list[int]
-) -> tuple[list[Completion], dict[int, list[object]]]:
+) -> tuple[list[Completion], Search, dict[int, list[Label]]]:
     """Return what a search finds that is asked for more and more."""
     rest = remaining(tables, goal.budget, every=isinstance(goal, EveryBudget))
     labels, _ = fold_until(tables, level.first, rest, goal)
@@ -95,7 +95,7 @@ def _ask(
     found = []
     for below in steps:
         found += search.run(below)
-    return found, labels
+    return found, search, labels
 
 
 def _steps(rng: random.Random, most: int) -> list[int]:
@@ -106,7 +106,7 @@ def _exact(tables: Tables, level: Level, best: int, rng: random.Random) -> str:
     """Without a pool and from the beginning, a search finds the optimum, and a schedule that reaches it."""
     problem = tables.network.problem
     most = best + rng.choice([1, 1, 5, 10**6])
-    found, _ = _ask(tables, level, OneBudget(problem.budget, most), _steps(rng, most))
+    found, _, _ = _ask(tables, level, OneBudget(problem.budget, most), _steps(rng, most))
     least = min((completion.makespan for completion in found), default=None)
     if least != best:
         return f"a search without a pool finds {least}, the optimum is {best}"
@@ -124,13 +124,13 @@ def _exact(tables: Tables, level: Level, best: int, rng: random.Random) -> str:
 def _pooled(tables: Tables, level: Level, best: int, rng: random.Random) -> str:
     """With a pool, a search finds something at most as long as the optimum; put in order, nothing shorter."""
     problem = tables.network.problem
-    goal = OneBudget(problem.budget, best + 1)
-    found, labels = _ask(tables, level, goal, _steps(rng, best + 1))
+    most = best + rng.choice([1, 10, 10**6])
+    found, search, labels = _ask(tables, level, OneBudget(problem.budget, most), _steps(rng, most))
     least = min((completion.makespan for completion in found), default=None)
     if least is None or least > best:
         return f"a search with a pool finds {least}, the optimum is {best}"
     for ordered in (True, False):
-        better = refined(tables, level, labels, min(found), OneBudget(problem.budget, NEVER), ordered=ordered)
+        better = refined(tables, search, labels, min(found), OneBudget(problem.budget, most), ordered=ordered)
         if better is not None:
             schedule = realise(tables, *searched(tables, better))
             if faults(problem, schedule) or schedule.makespan(problem) < best:
@@ -149,7 +149,7 @@ def _every_budget(tables: Tables, level: Level) -> str:
     far += sum(edge.transfer for edge in problem.dependencies)
     below = np.full(most + 1, far, dtype=np.int64)
     below[:least] = 0
-    found, _ = _ask(tables, level, EveryBudget(below), [PARTS // 8, PARTS])
+    found, _, _ = _ask(tables, level, EveryBudget(below), [PARTS // 8, PARTS])
     for budget in range(least, most + 1):
         best = optimum(problem.with_budget(budget))
         reached = min((one.makespan for one in found if one.crossbars <= budget), default=None)

@@ -25,6 +25,12 @@ CHAIN = Block("chain")
 SIZES = [2 * (3**v % 1009 + 7) + v for v in range(18)]  # nearly all of their sums differ
 
 
+@pytest.fixture(autouse=True)
+def small_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let few steps be a node, so that small cases reach a limit."""
+    monkeypatch.setattr("cimplan.plan.effort.STEPS_PER_NODE", 32)
+
+
 def row(options: list[tuple[Option, ...]], *, linked: bool, budget: int = 0, host_cores: int = 1) -> Problem:
     edges = tuple(Dependency(v, v + 1, 0) for v in range(len(options) - 1)) if linked else ()
     return Problem(tuple(f"o{v}" for v in range(len(options))), tuple(options), edges, budget, host_cores)

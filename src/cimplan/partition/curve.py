@@ -149,7 +149,7 @@ class BudgetCurve:
             for completion in found:
                 if completion[:2] not in tried:
                     tried.add(completion[:2])
-                    self._refine(tables, level, labels, completion, ordered=True)
+                    self._refine(tables, search, labels, completion, ordered=True)
             below = np.where(closed, self.makespan, goal.within(part))
             # A schedule that takes fewer crossbars counts for a larger budget too.
             below[: self.least] = _FAR
@@ -159,7 +159,7 @@ class BudgetCurve:
             if self.closed:
                 return
         for completion in found:
-            self._refine(tables, level, labels, completion, ordered=False)
+            self._refine(tables, search, labels, completion, ordered=False)
 
     def _offer_all(self, tables: Tables, found: list[Completion]) -> None:
         """Take the schedules of results."""
@@ -168,13 +168,13 @@ class BudgetCurve:
                 self.offer(realise(tables, *searched(tables, completion), enough=completion.makespan))
 
     def _refine(
-        self, tables: Tables, level: Level, labels: dict[int, list[Label]], completion: Completion, ordered: bool
+        self, tables: Tables, search: Search, labels: dict[int, list[Label]], completion: Completion, ordered: bool
     ) -> None:
         """Put the pooled fillers of a result in order if its schedule falls short."""
         known = int(self.makespan[completion.crossbars])
         if completion.makespan < known:
             goal = OneBudget(completion.crossbars, known if ordered else completion.makespan + 1)
-            better = refined(tables, level, labels, completion, goal, ordered=ordered)
+            better = refined(tables, search, labels, completion, goal, ordered=ordered)
             if better is not None:
                 self.offer(realise(tables, *searched(tables, better)))
 

@@ -259,7 +259,7 @@ def _close(attempt: _Attempt, tables: Tables, rest: Remaining, effort: int) -> N
             for ordered, some in ((True, found[:_SCRIPTS]), (False, found[:1])):
                 for completion in some:
                     if not attempt.closed:
-                        _refine(attempt, tables, level, labels, completion, ordered)
+                        _refine(attempt, tables, search, labels, completion, ordered)
         except SearchLimitError:
             continue
         finally:  # also what was found before time or labels ran out
@@ -311,7 +311,7 @@ def _offer_first(attempt: _Attempt, tables: Tables, found: list[Completion]) -> 
 def _refine(
     attempt: _Attempt,
     tables: Tables,
-    level: Level,
+    search: Search,
     labels: dict[int, list[Label]],
     completion: Completion,
     ordered: bool,
@@ -319,7 +319,7 @@ def _refine(
     """Take the options of a result, and perhaps its order, and schedule one by one the fillers that were pooled."""
     below = attempt.makespan if ordered else attempt.bound + 1
     goal = OneBudget(attempt.problem.budget, below, attempt.deadline)
-    better = refined(tables, level, labels, completion, goal, ordered=ordered)
+    better = refined(tables, search, labels, completion, goal, ordered=ordered)
     if better is not None:
         attempt.offer(realise(tables, *searched(tables, better)), "search")
 

@@ -144,9 +144,31 @@ class Ahead(NamedTuple):
 
 
 class Outlook:
-    """Bounds on what is left of a search."""
+    """Bounds on what is left of a search.
 
-    def __init__(self, players: Players, suffix: Suffix) -> None:
+    Parameters
+    ----------
+    players : Players
+        Who takes part.
+    suffix : Suffix
+        What the blocks take, from the first block of the search on.
+    following : dict, optional
+        `following` of another outlook on the same blocks; extended.
+
+    Attributes
+    ----------
+    following : dict
+        By block, option of its end, and operators that must still choose: the trade-offs from that end on.
+    held : int
+        About how many numbers `following` has grown by.
+    """
+
+    def __init__(
+        self,
+        players: Players,
+        suffix: Suffix,
+        following: dict[tuple[int, int, tuple[int, ...]], TradeOffs] | None = None,
+    ) -> None:
         self.players, self.suffix = players, suffix
         self.options = players.options
         self.spine = players.tables.spine
@@ -162,8 +184,8 @@ class Outlook:
         # Most states have the same fillers left as many others, and the same operators of the spine.
         self._beside_known: dict[tuple[int, Queue, tuple[Slot, ...], int], Beside] = {}
         self._here_known: dict[tuple[int, Queue, tuple[Slot, ...], int], Here] = {}
-        self._known: dict[tuple[int, int, tuple[int, ...]], TradeOffs] = {}
-        self.held = 0  # numbers, about
+        self.following = {} if following is None else following
+        self.held = 0
 
     # --- states ----------------------------------------------------------------------------------------------
 
@@ -291,7 +313,7 @@ class Outlook:
     def _following(self, block: int, end_option: int, flexible: tuple[int, ...]) -> TradeOffs:
         """Return the trade-offs from the end of a block on, with operators that must still choose."""
         key = (block, end_option, flexible)
-        if key not in self._known:
+        if key not in self.following:
             if flexible:
                 v = flexible[0]
                 wait = 0 if v in self.players.block_of else self.waits.longest[max(block, self.release[v])]
@@ -301,9 +323,9 @@ class Outlook:
                 after = NOTHING
             else:
                 after = self.suffix.from_end(block, end_option if self.spine.end(block) is not None else -1)
-            self._known[key] = after
+            self.following[key] = after
             self.held += 5 * len(after.each)
-        return self._known[key]
+        return self.following[key]
 
     # --- labels ----------------------------------------------------------------------------------------------
 

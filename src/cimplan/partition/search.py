@@ -88,6 +88,9 @@ class Search:
         there in the same order.
     limit : int
         Labels after which to give up.
+    like : Search, optional
+        A search from the same block on, of which nothing better than its goal is wanted: what it knows of the blocks
+        that follow is taken over.
     """
 
     def __init__(
@@ -100,6 +103,7 @@ class Search:
         script: Sequence[Step] = (),
         ordered: bool = True,
         limit: int = LABEL_LIMIT,
+        like: Search | None = None,
     ) -> None:
         self.options = tables.network.problem.options
         self.players = Players(tables, level)
@@ -116,14 +120,18 @@ class Search:
         begun = [label for some in labels.values() for label in some]
         if not begun:
             return
-        latest = goal.latest(min(label.crossbars for label in begun))
-        suffix = Suffix(
-            tables,
-            level.first,
-            latest - min(label.time for label in begun),
-            latest - min(label.busy for label in begun) - self.players.least_filler_work(),
-        )
-        self.outlook = Outlook(self.players, suffix)
+        self.outlook: Outlook
+        if like is not None:
+            self.outlook = Outlook(self.players, like.outlook.suffix, like.outlook.following)
+        else:
+            latest = goal.latest(min(label.crossbars for label in begun))
+            suffix = Suffix(
+                tables,
+                level.first,
+                latest - min(label.time for label in begun),
+                latest - min(label.busy for label in begun) - self.players.least_filler_work(),
+            )
+            self.outlook = Outlook(self.players, suffix)
         for q, some in labels.items():
             for label in some:
                 self._begin(q, label)
@@ -402,7 +410,7 @@ def _completion(label: Partial) -> Completion:
 
 def refined(
     tables: Tables,
-    level: Level,
+    search: Search,
     labels: dict[int, list[Label]],
     completion: Completion,
     goal: OneBudget,
@@ -415,14 +423,14 @@ def refined(
     ----------
     tables : Tables
         The spine.
-    level : Level
-        The level of the search that gave the result.
+    search : Search
+        The search that gave the result.
     labels : dict of int to list of Label
         What that search began with.
     completion : Completion
         The result.
     goal : OneBudget
-        What is worthwhile.
+        What is worthwhile; no more than was for that search.
     ordered : bool
         Whether to keep the order on the host.
 
@@ -431,14 +439,15 @@ def refined(
     Completion or None
         The quickest; None if nothing is worthwhile, or that takes too long.
     """
+    level = search.players.level
     finest = level.finest(tables)
     if finest == level:
         return None
     begin = {q: [label for label in some if label is completion.label] for q, some in labels.items()}
-    search = Search(tables, finest, goal, begin, script=completion.steps, ordered=ordered, limit=_REFINING)
+    finer = Search(tables, finest, goal, begin, script=completion.steps, ordered=ordered, limit=_REFINING, like=search)
     try:
-        found = [] if ordered else search.scout(goal.below)
-        found = found or search.run(goal.below)
+        found = [] if ordered else finer.scout(goal.below)
+        found = found or finer.run(goal.below)
     except SearchLimitError:
         return None
     return found[0] if found else None

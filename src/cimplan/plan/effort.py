@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-STEPS_PER_NODE: Final = 32
+STEPS_PER_NODE: Final = 256
 """Steps that count as much as one node."""
 
 MOST_AT_ONCE: Final = 1_000_000
