@@ -33,8 +33,8 @@ CROSSBARS, FREE, BUSY, END, READY = range(5)
 does not end; then, per slot, when its inputs are complete as far as they are known."""
 
 
-_MANY, _COARSER = 12, 4
-"""Operators that must still choose; for each so many more, half as many trade-offs of what follows are kept."""
+_AMPLE = 15_000_000
+"""Numbers that trade-offs may hold; beyond, fewer are kept of what follows further choices."""
 
 
 class State(NamedTuple):
@@ -317,7 +317,7 @@ class Outlook:
             if flexible:
                 v = flexible[0]
                 wait = 0 if v in self.players.block_of else self.waits.longest[max(block, self.release[v])]
-                most = max(MOST >> max(0, len(flexible) - _MANY) // _COARSER, MOST >> 4)
+                most = MOST if self.held < _AMPLE else MOST >> 4
                 after = self._following(block, end_option, flexible[1:]).with_choice(self.options[v], wait, most)
             elif block == len(self.blocks):
                 after = NOTHING
