@@ -261,11 +261,13 @@ def _close(attempt: _Attempt, tables: Tables, rest: Remaining, effort: int) -> N
                     if not attempt.closed:
                         _refine(attempt, tables, search, labels, completion, ordered)
         except SearchLimitError:
+            _offer_first(attempt, tables, search.reached())
             continue
-        finally:  # also what was found before time or labels ran out
+        except (OutOfTimeError, KeyboardInterrupt):
+            _offer_first(attempt, tables, search.reached())
+            raise
+        finally:
             attempt.count("labels", search.count)
-            if not attempt.closed:
-                _offer_first(attempt, tables, search.reached())
         if attempt.closed:
             return
 

@@ -1,10 +1,9 @@
 """The best a network can do according to its blocks: labels folded along the spine.
 
-A label stands for a way through the blocks so far: crossbars used; `time`, the finish of the last cut, or later by what
-fillers delay that are too long for any wait; `busy`, the
-earliest time at which a host without a pause has also done all filler work released so far; and filler work that
-cannot start before some time. `cimplan.plan.certificate` defines the steps and says why their least result is a
-lower bound.
+A label stands for a way through the blocks so far: crossbars used; `time`, the finish of the last cut, or later by
+what fillers delay that are too long for any wait; `busy`, the earliest time at which a host without a pause has also
+done all filler work released so far; and filler work that cannot start before some time. `cimplan.plan.certificate`
+defines the steps and says why their least result is a lower bound.
 """
 
 from __future__ import annotations

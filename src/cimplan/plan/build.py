@@ -237,8 +237,8 @@ def _proof(problem: Problem, solution: Solution, context: PlanContext) -> tuple[
     """Verify the certificate; a wrong one is refused, a costly one is left at what a few seconds verify.
 
     Where a method proves more than its certificate, the search of the verifier may still reach it: then the
-    certificate says so. Ctrl-C ends the verification, not the plan; there is less
-    of it after one that ended the solve early.
+    certificate says so. Ctrl-C ends the verification, not the plan; after one that ended the solve early there is less
+    verification.
     """
     certificate = solution.certificate
     if certificate is None:

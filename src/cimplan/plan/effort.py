@@ -1,7 +1,8 @@
 """How much a verifier may do: counted in nodes of its searches, so that a limit is the same on every machine.
 
 A certificate comes from a file that anybody may have written. So everything whose size a file can drive up is counted,
-not only what searches: a node stands for what takes some ten microseconds, a *step* for a part of it.
+not only what searches: a node stands for what takes some ten to a hundred microseconds, a *step* for a small part of
+it.
 """
 
 from __future__ import annotations
