@@ -7,7 +7,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -165,6 +165,57 @@ def read_json(path: Path, kind: str) -> Any:
         ) from error
     except _NumberTooLongError as error:
         raise InputError(f"is not a {kind}", where=str(path), why=str(error)) from error
+
+
+def require_version(value: Mapping[str, Any], version: int, *, kind: str, where: str, remake: str) -> None:
+    """Refuse the content of a file whose format is of another version, before anything else in it is looked at.
+
+    Parameters
+    ----------
+    value : mapping
+        What the file holds. One without the key ``schema_version`` passes: what is missing is the schema's business.
+    version : int
+        The version that this cimplan reads.
+    kind : str
+        What the file is ("plan").
+    where : str
+        The file, and the line where there are lines.
+    remake : str
+        What makes such a file anew, as the beginning of a sentence ("Make it again with `cimplan partition`").
+
+    Raises
+    ------
+    InputError
+        With both versions, what wrote the file where it says so, and what to do.
+    """
+    found = value.get("schema_version", version)
+    if found == version:
+        return
+    wrote = next((text for key in ("tool_version", "cimplan_version") if isinstance(text := value.get(key), str)), "")
+    shown = repr(found)
+    raise other_version(
+        kind, shown if len(shown) <= 60 else f"{shown[:57]}...", version, where=where, remake=remake, wrote=wrote
+    )
+
+
+def other_version(kind: str, found: object, version: int, *, where: str, remake: str, wrote: str = "") -> InputError:
+    """Return the error about a file of another version of its format; see `require_version`.
+
+    Parameters
+    ----------
+    kind, version, where, remake
+        As there.
+    found : object
+        The version that the file has.
+    wrote : str
+        Version of the cimplan that wrote the file, if known.
+    """
+    return InputError(
+        f"the {kind} is of another version",
+        where=where,
+        why=f"its schema_version is {found}, and this cimplan reads schema_version {version}",
+        fix=f"{remake}, or use the cimplan that wrote it" + (f", {wrote[:40]}" if wrote else ""),
+    )
 
 
 class _NumberTooLongError(ValueError):

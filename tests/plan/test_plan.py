@@ -305,7 +305,7 @@ def edit(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (edit("curve/1/makespan_ns", 2100), "the curve says 2100"),
         (edit("tick_ns", 0), "tick_ns"),
         (edit("host_cores", 0), "host_cores"),
-        (edit("schema_version", 2), "has schema_version 2.*version 1"),
+        (edit("schema_version", 2), "its schema_version is 2.*reads schema_version 1.*cimplan partition"),
         (edit("kind", "something"), "is not a partition plan"),
         (edit("method", ...), "method: .*missing"),
     ],

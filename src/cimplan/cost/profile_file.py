@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails
 
 from cimplan.errors import InputError, did_you_mean
-from cimplan.files import read_json, sha256_of, write_text
+from cimplan.files import read_json, require_version, sha256_of, write_text
 from cimplan.graph.operators import BITS_OF_DTYPE, MatrixWork, Operator, OperatorGraph, Tensor
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -307,6 +307,7 @@ def from_value(value: Any, where: str) -> HostProfile:
         raise InputError(
             "is not a host profile", where=where, why="it lacks graph or times", fix="Make one with `cimplan profile`"
         )
+    require_version(value, SCHEMA_VERSION, kind="profile", where=where, remake="Make it again with `cimplan profile`")
     try:
         profile = HostProfile.model_validate(value)
     except ValidationError as error:

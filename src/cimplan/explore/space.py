@@ -13,11 +13,15 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from cimplan import units
 from cimplan.explore.axes import Axis, Part, Value, values_of
+from cimplan.files import require_version
 from cimplan.hardware import document
 from cimplan.hardware.document import Document
 
 if TYPE_CHECKING:
     from cimplan.hardware.schema import Hardware
+
+SCHEMA_VERSION = 1
+"""Of the format of spaces."""
 
 GRID_LIMIT = 1_000_000
 SEARCH_LIMIT = 10**15
@@ -202,6 +206,13 @@ def space_from(value: Mapping[str, Any], folder: Path | None = None) -> LoadedSp
 def _checked(found: Document, folder: Path) -> LoadedSpace:
     from cimplan.explore.space_check import check, explain
 
+    require_version(
+        found.value,
+        SCHEMA_VERSION,
+        kind="space",
+        where=found.place(("schema_version",)),
+        remake="Start again from the example in docs/exploration.md",
+    )
     try:
         space = Space.model_validate(found.value)
     except ValidationError as error:

@@ -30,6 +30,7 @@ from cimplan.explore.store_schema import (
     SWEEPS,
     SweepStatus,
 )
+from cimplan.files import other_version
 
 Item = TypeVar("Item")
 
@@ -86,11 +87,12 @@ class Store:
         with self._reading() as connection:
             found = connection.scalar(sa.select(ABOUT.c.value).where(ABOUT.c.name == "schema_version"))
         if found != str(SCHEMA_VERSION):
-            raise InputError(
-                "the store is of another version",
+            raise other_version(
+                "store",
+                found,
+                SCHEMA_VERSION,
                 where=self.where,
-                why=f"it has version {found}, and this cimplan reads {SCHEMA_VERSION}",
-                fix="Choose another store, or the cimplan that made it",
+                remake="Make another one with `cimplan explore SPACE.yaml --store URL`",
             )
 
     def _create(self) -> None:

@@ -11,9 +11,13 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from cimplan.errors import InputError, did_you_mean
+from cimplan.files import require_version
 from cimplan.hardware import document
 from cimplan.hardware.document import Document, FieldPath, path_text
 from cimplan.hardware.schema import Hardware, Part
+
+SCHEMA_VERSION = 1
+"""Of the format of hardware descriptions."""
 
 DEFAULT_PRESET = "rram-256"
 
@@ -197,6 +201,13 @@ def with_overrides(
 
 
 def _from_document(found: Document) -> Hardware:
+    require_version(
+        found.value,
+        SCHEMA_VERSION,
+        kind="hardware description",
+        where=found.place(("schema_version",)),
+        remake="Start again from `cimplan hardware show NAME`",
+    )
     try:
         hardware = Hardware.model_validate(found.value)
     except ValidationError as error:
@@ -294,8 +305,6 @@ def _advice(fault: ErrorDetails, path: FieldPath) -> str:
         from cimplan.hardware.schema import MATRIX_OPERATORS
 
         return did_you_mean(str(fault["input"]), MATRIX_OPERATORS)
-    if path == ("schema_version",):
-        return "This version of cimplan reads schema_version 1"
     return _description(path)
 
 

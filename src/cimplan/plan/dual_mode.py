@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from cimplan.errors import InputError
-from cimplan.files import read_json, write_json
+from cimplan.files import read_json, require_version, write_json
 from cimplan.hardware.schema import DualModeChip
 from cimplan.plan.dual_mode_readings import Readings as Readings
 
@@ -401,14 +401,9 @@ class DualModePlan:
         """
         from pydantic import ValidationError
 
-        version = value.get("schema_version") if isinstance(value, dict) else None
-        if isinstance(version, int) and version != SCHEMA_VERSION:
-            raise InputError(
-                "is a dual-mode plan of another version",
-                where=where,
-                why=f"its schema_version is {version}, this cimplan reads {SCHEMA_VERSION}",
-                fix="Compile the model again",
-            )
+        if isinstance(value, dict):
+            remake = "Make it again with `cimplan compile`"
+            require_version(value, SCHEMA_VERSION, kind="dual-mode plan", where=where, remake=remake)
         try:
             return _adapter().validate_python(value)
         except ValidationError as error:

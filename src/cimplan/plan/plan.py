@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 
 from cimplan.cost.problem import Dependency, Option, Problem
 from cimplan.errors import InputError
-from cimplan.files import read_json, write_json
+from cimplan.files import read_json, require_version, write_json
 from cimplan.plan.build import PlanContext, content, derived, gap, speedup
 from cimplan.plan.certificate import Certificate
 from cimplan.plan.certificate_check import DEFAULT_NODES, DEFAULT_SEARCH_NODES, CertificateReport, verify_certificate
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from cimplan.cost.build import CostedNetwork
 
 SCHEMA_VERSION: Literal[1] = 1
+
+_ANEW: Final = "Make it again with `cimplan partition`"
 
 MOST_PARTS: Final = 1_000_000
 """Objects and lists of a plan file: each takes a kilobyte while it is validated, and a large network has 100,000."""
@@ -133,13 +135,7 @@ class Plan(Part):
         """
         if not isinstance(data, dict) or data.get("kind") != "partition-plan":
             raise InputError("is not a partition plan", where=where, fix="Give a file written by `cimplan partition`")
-        if data.get("schema_version") != SCHEMA_VERSION:
-            raise InputError(
-                f"has schema_version {data.get('schema_version')!r}",
-                where=where,
-                why=f"this cimplan reads plans of version {SCHEMA_VERSION}",
-                fix="Make the plan again, or use the cimplan that wrote it",
-            )
+        require_version({"schema_version": None} | data, SCHEMA_VERSION, kind="plan", where=where, remake=_ANEW)
         text = json.dumps(data)
         if text.count("{") + text.count("[") > MOST_PARTS:
             raise InputError(

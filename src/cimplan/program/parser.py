@@ -78,9 +78,15 @@ def parse_program(text: str, where: str = "program") -> Program:
     """
     tokens = Tokens(text, where)
     tokens.expect("program")
-    if tokens.next != str(LANGUAGE_VERSION):
-        tokens.fail(f"language version {LANGUAGE_VERSION}")
+    place = tokens.place
     version = tokens.number()
+    if version != LANGUAGE_VERSION:
+        raise InputError(
+            "the program is of another version",
+            where=place,
+            why=f"it is in language version {version}, and this cimplan reads language version {LANGUAGE_VERSION}",
+            fix="Make it again with `cimplan compile MODEL --program FILE`, or use the cimplan that wrote it",
+        )
     tokens.expect(";")
     tokens.expect("tool")
     tool = tokens.string()

@@ -96,6 +96,11 @@ class Tokens:
         return bisect_right(self._line_starts, self._offsets[self._at])
 
     @property
+    def place(self) -> str:
+        """Return ``file:line:column`` of the next token."""
+        return self.place_of(self._offsets[self._at])
+
+    @property
     def next(self) -> str:
         """Text of the next token; a string with its quotes, empty at the end."""
         return self._texts[self._at]
@@ -116,7 +121,7 @@ class Tokens:
         found = "the end of the text" if self.next_kind == "end" else _shortened(self.next)
         raise InputError(
             f"expected {expected}, found {found}",
-            where=self.place_of(self._offsets[self._at]),
+            where=self.place,
             fix="See docs/meta-operators.md for the grammar",
         )
 
