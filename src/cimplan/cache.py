@@ -58,6 +58,12 @@ def cache_directory() -> Path:
     return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "cimplan"
 
 
+def path_of(key: str, suffix: str) -> Path:
+    """Return where the cached file of a key is, or would be; arguments and errors as for `cached_file`."""
+    readable = re.sub(r"[^A-Za-z0-9_.=]+", "-", key)[:_READABLE_LENGTH].strip("-.")
+    return cache_directory() / f"{readable}-{hashlib.sha256(key.encode()).hexdigest()[:16]}{suffix}"
+
+
 def cached_file(key: str, suffix: str, make: Callable[[Path], None]) -> Path:
     """Return the cached file of a key, made now if it is not there yet.
 
@@ -84,9 +90,8 @@ def cached_file(key: str, suffix: str, make: Callable[[Path], None]) -> Path:
     InputError
         If the cache cannot be written; names the variable that moves it.
     """
-    readable = re.sub(r"[^A-Za-z0-9_.=]+", "-", key)[:_READABLE_LENGTH].strip("-.")
-    folder = cache_directory()
-    path = folder / f"{readable}-{hashlib.sha256(key.encode()).hexdigest()[:16]}{suffix}"
+    path = path_of(key, suffix)
+    folder = path.parent
     _sweep(folder)
     if path.is_file():
         return path

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from cost_cases import chip, save_graph, save_small_model
 from onnx import TensorProto, helper, load, numpy_helper, save
 
-from cimplan.cost import host, profile
+from cimplan.cost import profile, runs
 from cimplan.cost.build import build_problem
-from cimplan.errors import InputError
+from cimplan.errors import InputError, InternalError
 from cimplan.files import sha256_of
+from cimplan.graph.wire import Node
 
 
 @pytest.fixture(scope="module")
@@ -310,20 +313,147 @@ def test_robust_means():
     assert (found.median_ns, found.lower_quartile_ns, found.upper_quartile_ns) == (3, 2, 4)
 
 
-def test_times_that_are_zero_to_the_profiler_stay_positive(tmp_path):
-    import json
+def _body(name, kind, big):
+    """Return the body of a branch: one node called `mm`, or one without a name, as its neighbour outside."""
+    value = helper.make_tensor_value_info
+    node = helper.make_node("MatMul", ["big", "V"], [name], name="mm" if kind == "named" else "")
+    return helper.make_graph([node], name, [], [value(name, TensorProto.FLOAT, [big, big])])
 
-    events = [
-        {"cat": "Session", "name": "model_run", "ts": 0, "dur": 9, "args": {}},
-        {"cat": "Node", "name": "n_kernel_time", "ts": 1, "dur": 0, "args": {"op_name": "Relu", "node_index": "0"}},
-        {"cat": "Session", "name": "model_run", "ts": 20, "dur": 9, "args": {}},
-        {"cat": "Node", "name": "n_kernel_time", "ts": 21, "dur": 3, "args": {"op_name": "Relu", "node_index": "0"}},
-        {"cat": "Node", "name": "Neg_1_kernel_time", "ts": 22, "dur": 5, "args": {"op_name": "Neg", "node_index": "1"}},
-        {"cat": "Node", "name": "Neg_7_kernel_time", "ts": 22, "dur": 5, "args": {"op_name": "Neg", "node_index": "7"}},
-        {"cat": "Node", "name": "n_kernel_time", "ts": 23, "dur": 5, "args": {"op_name": "Abs", "node_index": "0"}},
+
+def _loop_body(kind, big):
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("MatMul", ["state", "V"], ["next"], name="mm" if kind == "named" else ""),
+        helper.make_node("If", ["go"], ["again"], then_branch=_truth("t"), else_branch=_truth("e")),
     ]
+    return helper.make_graph(
+        nodes,
+        "body",
+        [
+            value("step", TensorProto.INT64, []),
+            value("go", TensorProto.BOOL, []),
+            value("state", TensorProto.FLOAT, [big, big]),
+        ],
+        [value("again", TensorProto.BOOL, []), value("next", TensorProto.FLOAT, [big, big])],
+    )
+
+
+def _truth(name):
+    node = helper.make_node("Not", ["go"], [f"{name}_out"], name="mm")
+    back = helper.make_node("Not", [f"{name}_out"], [f"{name}_back"])
+    return helper.make_graph(
+        [node, back], name, [], [helper.make_tensor_value_info(f"{name}_back", TensorProto.BOOL, [])]
+    )
+
+
+@pytest.mark.parametrize("kind", ["named", "unnamed"])
+@pytest.mark.parametrize("control", ["If", "Loop", "Scan"])
+def test_nodes_of_a_body_give_neither_time_nor_shape_to_their_namesakes_outside(tmp_path, control, kind):
+    value = helper.make_tensor_value_info
+    big = 256
+    outer = helper.make_node("MatMul", ["x", "W"], ["y"], name="mm" if kind == "named" else "")
+    if control == "If":
+        holder = helper.make_node(
+            "If", ["k"], ["z"], name="c", then_branch=_body("p", kind, big), else_branch=_body("q", kind, big)
+        )
+    elif control == "Loop":
+        holder = helper.make_node("Loop", ["trips", "k", "big"], ["z"], name="c", body=_loop_body(kind, big))
+    else:
+        node = helper.make_node("MatMul", ["state", "V"], ["next"], name="mm" if kind == "named" else "")
+        keep = helper.make_node("Identity", ["row"], ["out"])
+        body = helper.make_graph(
+            [node, keep],
+            "body",
+            [value("state", TensorProto.FLOAT, [big, big]), value("row", TensorProto.FLOAT, [16])],
+            [value("next", TensorProto.FLOAT, [big, big]), value("out", TensorProto.FLOAT, [16])],
+        )
+        holder = helper.make_node("Scan", ["big", "x"], ["z", "rows"], name="c", num_scan_inputs=1, body=body)
+    graph = helper.make_graph(
+        [outer, holder],
+        "g",
+        [
+            value("x", TensorProto.FLOAT, [1, 16]),
+            value("big", TensorProto.FLOAT, [big, big]),
+            value("k", TensorProto.BOOL, []),
+        ],
+        [value("y", TensorProto.FLOAT, [1, 16]), value("z", TensorProto.FLOAT, [big, big])],
+        [
+            numpy_helper.from_array(np.ones((16, 16), np.float32), "W"),
+            numpy_helper.from_array(np.ones((big, big), np.float32), "V"),
+            numpy_helper.from_array(np.array(3, np.int64), "trips"),
+        ],
+    )
+    found = profile.measure(save_graph(tmp_path / "m.onnx", graph), runs=3)
+    assert found.graph().tensors["y"].shape == (1, 16)
+    name = {op.op_type: op.name for op in found.graph().operators}
+    assert set(name) == {"MatMul", control}
+    # The body's product runs within the node that holds it: were it counted outside too, MatMul would be the longer.
+    assert found.times[name["MatMul"]].raw.least_ns < found.times[name[control]].raw.least_ns
+
+
+def _events(*runs):
+    """Return a profiler's file of runs given as (node, type, microseconds)."""
+    events, now = [{"cat": "Session", "name": "model_loading_uri", "ts": 0, "dur": 9, "args": {}}], 10
+    for run in runs:
+        for name, op_type, took in run:
+            described = {"op_name": op_type, "output_type_shape": [{"float": [took or 1, 4]}]}
+            events.append({"cat": "Node", "name": f"{name}_kernel_time", "ts": now, "dur": took, "args": described})
+        took = sum(took for name, _, took in run if "outer" in name)
+        events.append({"cat": "Session", "name": "model_run", "ts": now, "dur": took, "args": {}})
+    return json.dumps(events)
+
+
+NODES = [Node("n", "Relu", ("a",), ("b",)), Node("", "If", ("k",), ("c",))]
+
+
+def test_only_events_of_the_network_count_and_only_after_the_first_runs(tmp_path):
     path = tmp_path / "p.json"
-    path.write_text(json.dumps(events))
-    nodes = [host.Node("n", "Relu", ("a",), ("b",)), host.Node("", "Neg", ("b",), ("c",))]
-    assert host.read_kernel_times(path, nodes, lambda run: True).by_node == {0: [0.0, 3000.0], 1: [0.0, 5000.0]}
-    assert host.read_kernel_times(path, nodes, lambda run: run == 0).by_node == {0: [0.0], 1: [0.0]}
+    run = [("cimplan_outer_0", "Relu", 3), ("cimplan_inner_0", "Relu", 70), ("cimplan_outer_1", "If", 80)]
+    path.write_text(_events([("cimplan_outer_0", "Relu", 9)], run, [("cimplan_outer_1", "If", 5)]))
+    found = runs.Recording(2, 0, "random")
+    runs.read_events(path, NODES, found, 1)
+    assert found.kernel_us == [[3, 80], [0, 5]]
+    assert found.run_us == [83, 5]
+    assert found.tensors == {"b": ("float32", (9, 4)), "c": ("float32", (80, 4))}
+
+
+@pytest.mark.parametrize("event", [("n", "Relu", 1), ("cimplan_outer_2", "Relu", 1), ("cimplan_outer_0", "Abs", 1)])
+def test_an_event_of_no_node_is_an_internal_fault(tmp_path, event):
+    path = tmp_path / "p.json"
+    path.write_text(_events([event]))
+    with pytest.raises(InternalError, match="not in the graph"):
+        runs.read_events(path, NODES, runs.Recording(2, 0, "random"), 0)
+
+
+def test_times_that_are_more_than_the_run_are_an_internal_fault(tmp_path):
+    path = tmp_path / "p.json"
+    path.write_text(
+        _events([("cimplan_outer_0", "Relu", 50)]).replace('"dur": 50, "args": {}', '"dur": 20, "args": {}')
+    )
+    with pytest.raises(InternalError, match="more than the run"):
+        runs.read_events(path, NODES, runs.Recording(2, 0, "random"), 0)
+
+
+def test_names_that_are_no_json_do_not_spoil_the_profile(tmp_path):
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["a"], ["b"], name='quo"te\\'), helper.make_node("Neg", ["b"], ["y"], name="tab\t")],
+        "g",
+        [value("a", TensorProto.FLOAT, [8])],
+        [value("y", TensorProto.FLOAT, [8])],
+    )
+    found = profile.measure(save_graph(tmp_path / "m.onnx", graph), runs=1)
+    assert list(found.times) == ['quo"te\\', "tab\t"]
+
+
+def test_a_disturbed_profile_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("CIMPLAN_CACHE_DIR", str(tmp_path / "cache"))
+    path = save_small_model(tmp_path / "m.onnx")
+    calm = profile.measure(path, runs=1)
+    busy = calm.model_copy(
+        update={"measurement": calm.measurement.model_copy(update={"disturbed": "runs waited for a processor"})}
+    )
+    takes = iter([busy, calm, busy])
+    monkeypatch.setattr(profile, "measure", lambda *args, **kw: next(takes))
+    assert [profile.cached_or_measure(path).disturbed for _ in range(3)] == [True, False, False]
+    assert len(list(takes)) == 1

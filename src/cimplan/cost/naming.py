@@ -9,14 +9,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from cimplan.graph.operators import OperatorGraph
 
-if TYPE_CHECKING:
-    import onnx
-
-_NOT_JSON_SAFE = re.compile(r'["\\\x00-\x1f]')
 _ADDED = re.compile(r"(?:_token_\d+|_nchwc|_nhwc)+$")
 
 
@@ -39,36 +34,3 @@ def with_stable_names(graph: OperatorGraph) -> OperatorGraph:
     return replace(
         graph, operators=tuple(replace(op, name=name) for op, name in zip(graph.operators, names, strict=True))
     )
-
-
-def make_json_safe(graph: onnx.GraphProto) -> bool:
-    """Replace quotes, backslashes and control characters in the node names of a graph and of its subgraphs.
-
-    ONNX Runtime writes node names into its profile as they are, and such a name would make that file no JSON.
-
-    Parameters
-    ----------
-    graph : onnx.GraphProto
-        Changed in place, always in the same way: the names do not depend on anything but the graph.
-
-    Returns
-    -------
-    bool
-        Whether there was such a name.
-    """
-    used = {node.name for node in graph.node}
-    found = False
-    for node in graph.node:
-        if _NOT_JSON_SAFE.search(node.name):
-            base = name = _NOT_JSON_SAFE.sub("_", node.name)
-            number = 1
-            while name in used:
-                number += 1
-                name = f"{base}_{number}"
-            used.add(name)
-            node.name = name
-            found = True
-        for attribute in node.attribute:
-            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                found = make_json_safe(inner) or found
-    return found

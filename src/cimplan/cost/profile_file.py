@@ -134,15 +134,19 @@ class Measurement(Record):
     ----------
     runs, dropped_runs : int
         Runs that count for each figure, and runs dropped for warming up.
+    disturbed_runs : int
+        Runs that other work has disturbed.
+    disturbed : str
+        How other work has disturbed the runs that count, for a person; empty if it has not.
     seed : int
         Seed of the random inputs.
     inputs : {"random", "zeros", "ones"}
         What the model was fed with; zeros and ones only where it refused random values.
     profiled : Spread
         Sum of the times of all operators, run by run, with profiling.
-    unprofiled : Spread
-        Wall time of the same graph without profiling.
-    original : Spread
+    unprofiled : Spread or None
+        Wall time of the same graph without profiling; None for an imported profile, which has no such runs.
+    original : Spread or None
         Wall time of the original model with all optimisations: the same graph before it was saved.
     scale : float
         Fastest quarter of `unprofiled` over fastest quarter of `profiled`; every operator's time was multiplied by it.
@@ -152,11 +156,13 @@ class Measurement(Record):
 
     runs: Annotated[int, Field(ge=1)]
     dropped_runs: Count
+    disturbed_runs: Count = 0
+    disturbed: str = ""
     seed: int
     inputs: Literal["random", "zeros", "ones"]
     profiled: Spread
-    unprofiled: Spread
-    original: Spread
+    unprofiled: Spread | None = None
+    original: Spread | None = None
     scale: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     resolution_ns: Nanoseconds
 
@@ -178,6 +184,11 @@ class HostProfile(Record):
     def host_ns(self) -> Mapping[str, float]:
         """Time of each operator by name, in topological order."""
         return {op.name: self.times[op.name].host_ns for op in self.graph_record.operators}
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether other work has slowed the runs that count."""
+        return self.measurement is not None and bool(self.measurement.disturbed)
 
     @property
     def total_ns(self) -> float:
@@ -303,6 +314,10 @@ def from_value(value: Any, where: str) -> HostProfile:
     InputError
         If an entry is wrong or missing, or the profile contradicts itself.
     """
+    if isinstance(value, dict) and "recording" in value:
+        from cimplan.cost.recorded import profile_from_values
+
+        return profile_from_values(value, where)
     if not isinstance(value, dict) or "times" not in value or "graph" not in value:
         raise InputError(
             "is not a host profile", where=where, why="it lacks graph or times", fix="Make one with `cimplan profile`"
@@ -311,7 +326,7 @@ def from_value(value: Any, where: str) -> HostProfile:
     try:
         profile = HostProfile.model_validate(value)
     except ValidationError as error:
-        raise _explain(error.errors(include_url=False)[0], value, where) from error
+        raise explain(error.errors(include_url=False)[0], value, where) from error
     check(profile, where)
     return profile
 
@@ -405,7 +420,8 @@ def _operator(op: OperatorRecord) -> Operator:
     )
 
 
-def _explain(fault: ErrorDetails, value: Any, where: str) -> InputError:
+def explain(fault: ErrorDetails, value: Any, where: str) -> InputError:
+    """Return the error that says where in a profile's values a fault is."""
     path = ""
     owner = ""
     for part in fault["loc"]:

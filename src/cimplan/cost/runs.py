@@ -1,0 +1,641 @@
+"""Running a network on this machine with ONNX Runtime, operator by operator, and recording what it took.
+
+What is profiled is the graph that is planned: ONNX Runtime optimises the model once and saves the result, and that
+graph is then run without further optimisation. Its nodes get names of ours first, those inside bodies too, so that an
+event of the profiler belongs to one node for sure. Profiled and plain runs take turns in blocks of one session each,
+and every block stands between two timings of a reference loop; what is disturbed is measured again while there is time.
+
+Beside the standard library only numpy and ONNX Runtime are needed: the program that `cimplan profile --script` writes
+holds this module.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import platform
+import time
+import zlib
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnxruntime as ort
+from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
+
+from cimplan.cost.disturbance import LEAST_UNDISTURBED, Block, judge
+from cimplan.errors import InputError, InternalError
+from cimplan.graph.runtime_words import runtime_words
+from cimplan.graph.wire import INNER_NAME, OUTER_NAME, Editor, MalformedError, Node, nodes_of, skeleton
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    Feed = dict[str, NDArray[Any]]
+    Progress = Callable[[int, int], None]
+
+ORT_ERRORS: tuple[type[Exception], ...] = tuple(
+    getattr(ort_state, name)
+    for name in (
+        "EPFail",
+        "EngineError",
+        "Fail",
+        "InvalidArgument",
+        "InvalidGraph",
+        "InvalidProtobuf",
+        "ModelLoaded",
+        "NoModel",
+        "NoSuchFile",
+        "NotImplemented",
+        "RuntimeException",
+    )
+    if hasattr(ort_state, name)
+)
+"""ONNX Runtime's errors, which have no common base."""
+
+_FIX = "Check the file with onnx.checker.check_model, or export the model again"
+_ONLY_ERRORS = 3
+_KERNEL_SUFFIX = "_kernel_time"
+_ELEMENTS_LIMIT = 2**31
+_LARGEST_SKELETON_BYTES = 1 << 30
+_KEPT_INSIDE_BYTES = "1024"
+"""Tensors up to this size stay in the graph file when weights are saved beside it: shapes are computed from them."""
+
+_NUMPY_OF_TYPE: Mapping[str, Any] = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(float16)": np.float16,
+    "tensor(int8)": np.int8,
+    "tensor(uint8)": np.uint8,
+    "tensor(int16)": np.int16,
+    "tensor(uint16)": np.uint16,
+    "tensor(int32)": np.int32,
+    "tensor(uint32)": np.uint32,
+    "tensor(int64)": np.int64,
+    "tensor(uint64)": np.uint64,
+    "tensor(bool)": np.bool_,
+}
+_DTYPE_OF_EVENT = {"float": "float32", "double": "float64"}
+
+_MOST_TIMES_AGAIN = 3
+_PATIENCE = 0.2
+"""Share of the time after which runs that stay disturbed, taken so many times over, are given up."""
+
+_LEAST_SUM = 0.9
+_MOST_BETWEEN_NODES_US = 200
+_WARM_UP_RUNS = 2
+_MOST_RUNS = 400
+_MOST_EVENTS = 60_000
+_MOST_BLOCKS = 16
+_OPENING_SHARE = 0.2
+_ORIGINAL_SHARE = 0.2
+_LONG_BLOCK_NS = 1e9
+"""Load that comes and goes is found by block; blocks are not to be much longer, where runs are shorter."""
+
+
+@dataclass
+class Recording:
+    """What was run and how long it took; plain values only, so that it can be written as JSON.
+
+    Attributes
+    ----------
+    nodes : int
+        Nodes of the optimised graph.
+    seed, filling
+        Of the inputs: "random", "zeros" or "ones".
+    count : int
+        Runs of each kind that are to count.
+    exactly : bool
+        Whether the user asked for so many.
+    dropped : int
+        Profiled runs that came first and were not recorded.
+    blocks : list of Block
+        In the order of time.
+    kernel_us : list of list of int
+        Of each profiled run, over all blocks, the profiler's whole microseconds of each node of the network.
+    run_us : list of int
+        Of each of these runs, the profiler's time of the run.
+    tensors : dict of str to (dtype, shape)
+        Tensors that nodes of the network read or wrote.
+    graph : str
+        The optimised graph without weights, compressed, in base 64.
+    """
+
+    nodes: int
+    seed: int
+    filling: str
+    count: int = 0
+    exactly: bool = False
+    dropped: int = 0
+    blocks: list[Block] = field(default_factory=list)
+    kernel_us: list[list[int]] = field(default_factory=list)
+    run_us: list[int] = field(default_factory=list)
+    tensors: dict[str, Any] = field(default_factory=dict)
+    graph: str = ""
+
+    def to_values(self) -> dict[str, Any]:
+        """Return the recording as values for JSON."""
+        return asdict(self)
+
+
+@dataclass
+class Prepared:
+    """The optimised graph on disk and what is needed to run it.
+
+    Attributes
+    ----------
+    saved, renamed : Path
+        The optimised graph with its own names, and with names of ours.
+    original : InferenceSession or None
+        The model as it is; a caller that is done with it may let it go.
+    nodes : list of Node
+        Nodes of the optimised graph.
+    filling : str
+        What the feed is made of.
+    feed : dict of str to array
+        The inputs.
+    opening_ns : float
+        How long ONNX Runtime takes to open the model.
+    """
+
+    saved: Path
+    renamed: Path
+    original: Any
+    nodes: list[Node]
+    filling: str
+    feed: Feed
+    opening_ns: float
+
+
+def open_session(
+    path: Path,
+    *,
+    threads: int,
+    optimise: bool,
+    save_to: Path | None = None,
+    profile_to: Path | None = None,
+    sizes: Mapping[str, int] | None = None,
+    external: bool = False,
+) -> ort.InferenceSession:
+    """Open a model for the CPU.
+
+    Parameters
+    ----------
+    path : Path
+        The model file.
+    threads : int
+        Threads within an operator; operators run one after another.
+    optimise : bool
+        With all of ONNX Runtime's optimisations, layout included, or with none.
+    save_to : Path, optional
+        Where to save the graph that runs.
+    profile_to : Path, optional
+        Turns the profiler on; the start of its file's name.
+    sizes : mapping of str to int, optional
+        Sizes of symbolic dimensions.
+    external : bool
+        Whether to save weights beside the graph, which a graph above 2 GB needs.
+
+    Raises
+    ------
+    InputError
+        With ONNX Runtime's reason, if it cannot load the model.
+    """
+    options = ort.SessionOptions()
+    options.log_severity_level = _ONLY_ERRORS + 1
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+    level = ort.GraphOptimizationLevel
+    options.graph_optimization_level = level.ORT_ENABLE_ALL if optimise else level.ORT_DISABLE_ALL
+    for name, size in (sizes or {}).items():
+        options.add_free_dimension_override_by_name(name, size)
+    if save_to is not None:
+        options.optimized_model_filepath = str(save_to)
+        if external:
+            options.add_session_config_entry(
+                "session.optimized_model_external_initializers_file_name", f"{save_to.name}.data"
+            )
+            options.add_session_config_entry(
+                "session.optimized_model_external_initializers_min_size_in_bytes", _KEPT_INSIDE_BYTES
+            )
+    if profile_to is not None:
+        options.enable_profiling = True
+        options.profile_file_prefix = str(profile_to)
+    ort.set_default_logger_severity(_ONLY_ERRORS)
+    try:
+        return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except ORT_ERRORS as error:
+        raise InputError(
+            "ONNX Runtime cannot load the model on this machine",
+            where=str(path),
+            why=f"it says: {runtime_words(error)}",
+            fix=_FIX,
+        ) from error
+
+
+def make_feed(
+    session: ort.InferenceSession, shapes: Mapping[str, tuple[int, ...]], filling: str, seed: int, where: str
+) -> Feed:
+    """Return inputs of the right type and shape; whole numbers wider than a byte stay 0 or 1, as they may be indices.
+
+    `where` names the model in errors.
+
+    Raises
+    ------
+    InputError
+        If an input is not a numeric tensor or has too many elements.
+    """
+    random = np.random.default_rng(seed)
+    feed: Feed = {}
+    for value in session.get_inputs():
+        dtype = _NUMPY_OF_TYPE.get(value.type)
+        if dtype is None:
+            raise InputError(
+                f"cannot make an input of type {value.type}",
+                where=f"{where}: input {value.name!r}",
+                why="it is not numeric",
+            )
+        shape = shapes.get(value.name, tuple(value.shape))
+        if np.prod(shape, dtype=float) > _ELEMENTS_LIMIT:
+            raise InputError(f"the input of shape {list(shape)} is too large", where=f"{where}: input {value.name!r}")
+        kind = np.dtype(dtype)
+        if filling != "random":
+            feed[value.name] = np.full(shape, filling == "ones", dtype=kind)
+        elif kind.kind == "f":
+            feed[value.name] = random.random(shape).astype(kind)
+        elif kind.itemsize == 1 and kind.kind in "iu":
+            limits = np.iinfo(kind)
+            feed[value.name] = random.integers(limits.min, limits.max, shape, dtype=kind, endpoint=True)
+        else:
+            feed[value.name] = random.integers(0, 2, shape).astype(kind)
+    return feed
+
+
+def working_feed(
+    session: ort.InferenceSession, shapes: Mapping[str, tuple[int, ...]], seed: int, where: str
+) -> tuple[str, Feed]:
+    """Return inputs the model accepts: random ones, else zeros, else ones.
+
+    Raises
+    ------
+    InputError
+        With the node and ONNX Runtime's reason for refusing the random ones.
+    """
+    first: Exception | None = None
+    for filling in ("random", "zeros", "ones"):
+        feed = make_feed(session, shapes, filling, seed, where)
+        try:
+            session.run(None, feed)
+        except ORT_ERRORS as error:
+            first = first or error
+        else:
+            return filling, feed
+    reason = runtime_words(first) if first else ""
+    raise InputError(
+        "the model fails on this machine", where=where, why=f"ONNX Runtime says: {reason}", fix=_FIX
+    ) from first
+
+
+def prepare(
+    path: Path,
+    folder: Path,
+    *,
+    threads: int,
+    shapes: Mapping[str, tuple[int, ...]],
+    sizes: Mapping[str, int],
+    external: bool,
+    seed: int,
+    verify: Callable[[ort.InferenceSession], object] | None = None,
+) -> Prepared:
+    """Optimise a model, save the result, and find inputs it accepts.
+
+    Parameters
+    ----------
+    path, folder : Path
+        The model, and where to save.
+    threads, sizes, external
+        As in `open_session`.
+    shapes : mapping of str to tuple of int
+        Shapes of inputs the model leaves open.
+    seed : int
+        Of random inputs.
+    verify : callable, optional
+        Refuses a session whose inputs are not as they should be, before it runs.
+
+    Raises
+    ------
+    InputError
+        If the model cannot be loaded or run, or there is nothing to run.
+    """
+    saved = folder / "optimised.onnx"
+    began = time.perf_counter_ns()
+    original = open_session(path, threads=threads, optimise=True, save_to=saved, sizes=sizes, external=external)
+    opening_ns = float(time.perf_counter_ns() - began)
+    if verify is not None:
+        verify(original)
+    filling, feed = working_feed(original, shapes, seed, str(path))
+    if not saved.is_file():
+        raise InternalError("ONNX Runtime did not save the optimised graph", where=path.name)
+    edited, renamed = folder / "edited.onnx", folder / "renamed.onnx"
+    try:
+        # Initializers that the model lists as inputs, and that ONNX Runtime folded away, are no inputs.
+        _edit(saved, edited, Editor(inputs=set(feed)))
+        edited.replace(saved)
+        _edit(saved, renamed, Editor(rename=True))
+        with saved.open("rb") as stream:
+            nodes = nodes_of(stream, saved.stat().st_size)
+    except MalformedError as error:
+        raise InternalError("the graph that ONNX Runtime saved is no model", where=path.name, why=str(error)) from error
+    if not nodes:
+        raise InputError(
+            "there is nothing to plan",
+            where=str(path),
+            why="ONNX Runtime needs no operator to run it: its outputs are inputs or constants",
+        )
+    return Prepared(saved, renamed, original, nodes, filling, feed, opening_ns)
+
+
+def _edit(source: Path, target: Path, editor: Editor) -> None:
+    with source.open("rb") as stream, target.open("wb") as out:
+        for chunk in editor.edit(stream, source.stat().st_size).chunks(stream):
+            out.write(chunk)
+
+
+def record(
+    prepared: Prepared,
+    folder: Path,
+    *,
+    threads: int,
+    seed: int,
+    budget_s: float,
+    runs: int | None = None,
+    known_reference_ns: float = 0.0,
+    progress: Progress | None = None,
+) -> Recording:
+    """Run a prepared network until enough runs are undisturbed, or the time is used up.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        Its session of the original model is let go once it has run, so that one session holds the weights at a time.
+    folder : Path
+        For the profiler's files.
+    threads : int
+        As in `open_session`.
+    seed : int
+        That the feed was made with.
+    budget_s : float
+        Rough time for all.
+    runs : int, optional
+        Runs of each kind that are to count; as many as fit the time if left out, at least `LEAST_UNDISTURBED`.
+    known_reference_ns : float
+        Best time of the reference loop known from earlier on this machine, 0 if none is.
+    progress : callable, optional
+        Told the runs that count so far, and how many are to.
+    """
+    ends = time.perf_counter() + budget_s
+    with prepared.saved.open("rb") as stream:
+        bare = skeleton(stream, prepared.saved.stat().st_size, _LARGEST_SKELETON_BYTES)
+    found = Recording(len(prepared.nodes), seed, prepared.filling, exactly=runs is not None)
+    found.graph = base64.b64encode(zlib.compress(bare, 9)).decode("ascii")
+    run_ns = max(timed_run(prepared.original, prepared.feed), 1.0)
+    # A profiled and a plain run make a round.
+    rounds = budget_s * 1e9 * (1 - _OPENING_SHARE - _ORIGINAL_SHARE) / (2 * run_ns)
+    found.count = count = runs or max(
+        LEAST_UNDISTURBED, int(min(rounds, _MOST_RUNS, _MOST_EVENTS // max(len(prepared.nodes), 1)))
+    )
+    originals = min(count, max(LEAST_UNDISTURBED, int(budget_s * 1e9 * _ORIGINAL_SHARE / run_ns)))
+    found.blocks.append(_block("original", prepared.original, prepared.feed, originals, threads))
+    prepared.original = None
+    by_opening = budget_s * 1e9 * _OPENING_SHARE / max(prepared.opening_ns, 1.0)
+    blocks = max(1, min(_MOST_BLOCKS, int(by_opening)))
+    size = max(1, min(-(-count // blocks), max(LEAST_UNDISTURBED, int(_LONG_BLOCK_NS / run_ns))))
+    done = {"profiled": 0, "plain": 0}
+    while True:
+        left = max(1, count - min(done.values()))
+        _round(prepared, folder, found, min(size, left), threads)
+        if progress is not None:
+            progress(min(count, *done.values()), count)
+        for kind in done:
+            done[kind] = judge(found.blocks, kind, count, known_ns=known_reference_ns).undisturbed
+        ran = sum(len(block.wall_ns) for block in found.blocks if block.kind == "plain")
+        enough = ran >= (count if runs else min(count, LEAST_UNDISTURBED))
+        now = time.perf_counter()
+        if min(done.values()) >= count or (enough and now > ends):
+            break
+        if ran >= _MOST_TIMES_AGAIN * count and now > ends - (1 - _PATIENCE) * budget_s:
+            break
+    _require_sum(found)
+    if progress is not None:
+        progress(count, count)
+    return found
+
+
+def _require_sum(found: Recording) -> None:
+    """Refuse times of operators that are less than the run in every run: then some event was not counted.
+
+    What ONNX Runtime and its profiler do between two nodes is in the run and in no node.
+    """
+    between_us = _MOST_BETWEEN_NODES_US * (found.nodes + 1)
+    best = max((sum(times) + between_us) / max(run, 1) for times, run in zip(found.kernel_us, found.run_us))  # noqa: B905
+    if best < _LEAST_SUM:
+        raise InternalError(
+            "the times of the operators do not add up to the run", why=f"they are {100 * best:.0f} % of it at most"
+        )
+
+
+def recorded_tensors(prepared: Prepared, folder: Path) -> dict[str, Any]:
+    """Run a prepared network once, untimed; return type and shape of the tensors that its nodes read or wrote."""
+    session = open_session(prepared.renamed, threads=1, optimise=False, profile_to=folder / "profile")
+    session.run(None, prepared.feed)
+    found = Recording(len(prepared.nodes), 0, prepared.filling)
+    read_events(Path(session.end_profiling()), prepared.nodes, found, 0)
+    return found.tensors
+
+
+def _round(prepared: Prepared, folder: Path, found: Recording, size: int, threads: int) -> None:
+    """Run one session: first with the profiler, then without."""
+    session = open_session(prepared.renamed, threads=threads, optimise=False, profile_to=folder / "profile")
+    for _ in range(_WARM_UP_RUNS):
+        session.run(None, prepared.feed)
+    found.dropped += _WARM_UP_RUNS
+    found.blocks.append(_block("profiled", session, prepared.feed, size, threads))
+    events = Path(session.end_profiling())
+    read_events(events, prepared.nodes, found, _WARM_UP_RUNS)
+    events.unlink()
+    session.run(None, prepared.feed)
+    found.blocks.append(_block("plain", session, prepared.feed, size, threads))
+
+
+def _block(kind: str, session: ort.InferenceSession, feed: Feed, runs: int, threads: int) -> Block:
+    block = Block(kind, reference_ns=reference_loop_ns())
+    waits = _WaitingClock(threads)
+    for _ in range(runs):
+        before = waits.read()
+        start = time.perf_counter_ns()
+        session.run(None, feed)
+        wall = float(time.perf_counter_ns() - start)
+        block.wall_ns.append(wall)
+        if before is not None:
+            block.waited_ns.append(waits.waited(before, wall))
+    if len(block.waited_ns) < runs:
+        block.waited_ns = []
+    block.reference_ns = max(block.reference_ns, reference_loop_ns())
+    return block
+
+
+def timed_run(session: ort.InferenceSession, feed: Feed) -> float:
+    """Run once and return the wall time in nanoseconds."""
+    start = time.perf_counter_ns()
+    session.run(None, feed)
+    return float(time.perf_counter_ns() - start)
+
+
+class _WaitingClock:
+    """How long this process waits for a processor although it wants one.
+
+    One thread waits as long as its wall time exceeds its processor time. With more threads that says nothing, as they
+    also wait for each other; there the kernel's own count is taken, where it keeps one.
+    """
+
+    _TASKS = Path("/proc/self/task")
+    _COARSE_S = 1e-5
+
+    def __init__(self, threads: int) -> None:
+        self.single = threads == 1
+        self.known = (
+            time.get_clock_info("thread_time").resolution <= self._COARSE_S
+            if self.single
+            else self._delays() is not None
+        )
+
+    def read(self) -> float | None:
+        """Return the clock, None if there is none."""
+        if not self.known:
+            return None
+        return float(time.thread_time_ns()) if self.single else self._delays()
+
+    def waited(self, before: float, wall_ns: float) -> float:
+        """Return how much of a run was waiting, from what `read` gave before it."""
+        now = self.read()
+        if now is None:
+            return 0.0
+        waited = wall_ns - (now - before) if self.single else now - before
+        return min(max(waited, 0.0), wall_ns)
+
+    def _delays(self) -> float | None:
+        """Return how long all threads have stood in the queues of the processors."""
+        total = 0
+        try:
+            for task in self._TASKS.iterdir():
+                total += int((task / "schedstat").read_text(encoding="ascii").split()[1])
+        except (OSError, ValueError, IndexError):
+            return None
+        return float(total)
+
+
+_REFERENCE: list[Any] = []
+
+
+def reference_loop_ns() -> float:
+    """Return the time of a loop of fixed work: arithmetic in the nearest cache, and copies beyond it; best of some."""
+    if not _REFERENCE:
+        _REFERENCE.extend((np.linspace(0.5, 1.5, 4096, dtype=np.float32), np.empty(4096, np.float32)))
+        _REFERENCE.extend((np.ones(1 << 18, np.float32), np.empty(1 << 18, np.float32)))
+    small, result, large, copy = _REFERENCE
+    best = float("inf")
+    for _ in range(7):
+        start = time.perf_counter_ns()
+        for _ in range(100):
+            np.multiply(small, small, out=result)
+            np.sqrt(result, out=result)
+        for _ in range(2):
+            np.copyto(copy, large)
+        best = min(best, float(time.perf_counter_ns() - start))
+    return best
+
+
+def read_events(path: Path, nodes: list[Node], found: Recording, skip: int) -> None:
+    """Add what the profiler's file of a renamed graph says to a recording.
+
+    Parameters
+    ----------
+    path : Path
+        The file ONNX Runtime wrote.
+    nodes : list of Node
+        The nodes of the graph, in the order of its file.
+    found : Recording
+        Gets the times of each run and the tensors.
+    skip : int
+        Runs at the start that do not count.
+
+    Raises
+    ------
+    InternalError
+        If an event is of no node, or the times of the nodes are more than the run.
+    """
+    events = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+    times = [0] * len(nodes)
+    run = 0
+    # Events stand in the order in which they end: those of a run before the run itself.
+    for event in events:
+        if event["name"] == "model_run":
+            if run >= skip:
+                if sum(times) > event["dur"] + len(nodes):
+                    raise InternalError(
+                        "the times of the operators are more than the run",
+                        why=f"they add up to {sum(times)} us, the run took {event['dur']} us",
+                    )
+                found.kernel_us.append(times)
+                found.run_us.append(event["dur"])
+            run += 1
+            times = [0] * len(nodes)
+            continue
+        if event.get("cat") != "Node" or not event["name"].endswith(_KERNEL_SUFFIX):
+            continue
+        name = event["name"][: -len(_KERNEL_SUFFIX)]
+        if name.startswith(INNER_NAME):
+            continue  # it runs within the time of the node that holds it
+        number = name[len(OUTER_NAME) :] if name.startswith(OUTER_NAME) else ""
+        index = int(number) if number.isdigit() else len(nodes)
+        if index >= len(nodes) or nodes[index].op_type != event["args"].get("op_name"):
+            raise InternalError("the profiler tells of a node that is not in the graph", where=name)
+        times[index] += event["dur"]
+        node = nodes[index]
+        for names, shapes in ((node.inputs, "input_type_shape"), (node.outputs, "output_type_shape")):
+            described = event["args"].get(shapes, [])
+            if len(described) == len(names):
+                for tensor, one in zip(names, described):  # noqa: B905 (Python 3.8 has no strict=)
+                    kind, shape = next(iter(one.items()))
+                    found.tensors.setdefault(tensor, (_DTYPE_OF_EVENT.get(kind, kind), tuple(shape)))
+
+
+def cpu_name() -> str:
+    """Return what the processor calls itself, or the architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines) if value.strip()}
+    for key in ("model name", "Model", "Hardware", "cpu model"):
+        if fields.get(key):
+            return " ".join(fields[key].split())
+    return platform.processor() or platform.machine() or "unknown"
+
+
+def machine_values(threads: int) -> dict[str, Any]:
+    """Return where, with what and when a measurement runs, as in a profile."""
+    return {
+        "cpu": cpu_name(),
+        "architecture": platform.machine(),
+        "system": platform.system(),
+        "threads": threads,
+        "onnxruntime": ort.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "date": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()),
+    }
