@@ -6,6 +6,7 @@ import csv
 import json
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
@@ -347,3 +348,71 @@ def test_the_model_is_never_overwritten_and_outputs_are_two_files(cimplan, model
     both = tmp_path / "both"
     assert cimplan("compile", model_file, "--hardware", "dual-mode-small", "-o", both, "--program", both).code == 2
     assert list(tmp_path.iterdir()) == []
+
+
+def lstm_between_products(path: Path) -> Path:
+    from onnx import numpy_helper
+
+    def weight(name: str, *shape: int) -> onnx.TensorProto:
+        return numpy_helper.from_array(np.full(shape, 0.1, np.float32), name)
+
+    nodes = [
+        helper.make_node("MatMul", ["x", "w1"], ["a"], name="first"),
+        helper.make_node("LSTM", ["a", "w", "r"], ["", "h"], hidden_size=4, name="cell"),
+        helper.make_node("MatMul", ["h", "w2"], ["y"], name="last"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [5, 1, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [weight("w1", 8, 6), weight("w", 1, 16, 6), weight("r", 1, 16, 4), weight("w2", 4, 3)],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+def test_matrix_work_that_no_array_computes_is_refused_or_named(cimplan, tmp_path):
+    model = lstm_between_products(tmp_path / "lstm.onnx")
+    refused = cimplan("compile", model, *SMALL)
+    assert refused.code == 2
+    assert "'cell'" in refused.err and "recurrent" in refused.err and "--allow-uncovered" in refused.err
+    plan = tmp_path / "plan.json"
+    done = cimplan("compile", model, *SMALL, "--allow-uncovered", "--json", "-o", plan)
+    assert done.code == 0
+    assert [item["name"] for item in done.json["uncovered"]] == ["cell"]
+    assert [op["name"] for op in json.loads(plan.read_text())["operators"]] == ["first", "last"]
+    text = cimplan("compile", model, *SMALL, "--allow-uncovered")
+    assert "uncovered" in text.out and "cell (LSTM)" in text.out
+    assert cimplan("check", plan).code == 0
+    compared = cimplan("compare", model, *SMALL, "--allow-uncovered", "--json")
+    assert all(row["uncovered"][0]["name"] == "cell" for row in compared.json["methods"])
+    assert cimplan("compare", model, *SMALL).code == 2
+
+
+def test_a_plan_that_hides_what_it_leaves_out_is_caught(tmp_path):
+    from dataclasses import replace
+
+    from cimplan.api.compiling import compile_plan
+    from cimplan.api.models import load
+
+    model = load(lstm_between_products(tmp_path / "lstm.onnx"))
+    plan = compile_plan(model, "dual-mode-small", allow_uncovered=True)
+    assert find_faults(plan, model.graph) == []
+    assert find_faults(replace(plan, uncovered=()), model.graph)
+
+
+def test_an_einsum_with_weights_is_compiled_like_the_product_it_is(cimplan, tmp_path):
+    from onnx import numpy_helper
+
+    graph = helper.make_graph(
+        [helper.make_node("Einsum", ["x", "w"], ["y"], equation="bi,io->bo", name="e")],
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 16])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.ones((16, 8), np.float32), "w")],
+    )
+    path = tmp_path / "einsum.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    done = cimplan("compile", path, *SMALL, "--json")
+    assert done.code == 0 and done.json["segments"][0]["operators"] == ["e"]

@@ -55,6 +55,7 @@ def compile_plan(
     split_sizes: tuple[int, ...] | None = None,
     segment_pieces: int | None = None,
     time_limit_s: float | None = None,
+    allow_uncovered: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> DualModePlan:
     """Cut a network into segments and decide which arrays compute and which remember in each.
@@ -75,6 +76,9 @@ def compile_plan(
         Largest number of pieces in one segment.
     time_limit_s : float, optional
         Then the rest of the search takes short cuts; the lower bound says what that costs.
+    allow_uncovered : bool
+        Leave matrix work that the arrays cannot compute out of the plan, which names it as `uncovered`; it is refused
+        otherwise.
     progress : callable, optional
         Told what is going on.
 
@@ -86,7 +90,8 @@ def compile_plan(
     Raises
     ------
     InputError
-        If something cannot be read or does not fit together, or the network has no matrix work.
+        If something cannot be read or does not fit together, or the network has no matrix work or some that arrays
+        cannot compute.
     InternalError
         If the checker refuses the plan.
     """
@@ -114,6 +119,7 @@ def compile_plan(
         split_sizes=split_sizes,
         segment_pieces=segment_pieces,
         time_limit_s=time_limit_s,
+        allow_uncovered=allow_uncovered,
     )
     graph = replace(found.graph, name=found.name)
     plan = compile_graph(graph, chip, options, hardware=description.name, progress=progress)
@@ -155,6 +161,7 @@ def compile(
     split_sizes: tuple[int, ...] | None = None,
     segment_pieces: int | None = None,
     time_limit_s: float | None = None,
+    allow_uncovered: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Compiled:
     """Compile a network for a dual-mode chip: the plan, checked, and its program, verified.
@@ -169,6 +176,7 @@ def compile(
         split_sizes=split_sizes,
         segment_pieces=segment_pieces,
         time_limit_s=time_limit_s,
+        allow_uncovered=allow_uncovered,
         progress=progress,
     )
     if progress is not None:

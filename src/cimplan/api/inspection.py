@@ -31,10 +31,14 @@ class InspectedOperator:
         Inputs and outputs that are computed during inference.
     weight_bytes : int
         Constants the operator reads.
+    body_weight_bytes : int
+        Constants inside its subgraphs (If, Loop, Scan); nothing in there is planned.
     crossbars : int or None
         Crossbars it would occupy; None if it cannot run there.
     reason : str
         Why it cannot run on the accelerator; empty if it can.
+    steps, recurrent_inputs : int
+        Of an LSTM, GRU or RNN: steps that wait for each other, and inputs of its recurrent matrix; 0 of others.
     """
 
     name: str
@@ -49,6 +53,9 @@ class InspectedOperator:
     weight_bytes: int
     crossbars: int | None
     reason: str
+    body_weight_bytes: int = 0
+    steps: int = 0
+    recurrent_inputs: int = 0
 
     @property
     def lowered(self) -> str:
@@ -56,6 +63,8 @@ class InspectedOperator:
         if not self.macs:
             return ""
         size = f"{self.outputs} x {self.inputs}"
+        if self.steps:
+            size += f" + {self.outputs} x {self.recurrent_inputs}"
         return size if self.groups == 1 else f"{self.groups} groups of {size}"
 
 
@@ -67,6 +76,8 @@ class Inspection:
     hardware: str
     available: int
     rows: tuple[InspectedOperator, ...]
+    weight_bytes: int
+    """Constants of the file, each once however many operators read it, with those inside subgraphs."""
 
     @property
     def macs(self) -> int:
@@ -74,9 +85,9 @@ class Inspection:
         return sum(row.macs for row in self.rows)
 
     @property
-    def weight_bytes(self) -> int:
-        """Constants of all operators; one that several operators read counts for each."""
-        return sum(row.weight_bytes for row in self.rows)
+    def not_planned_bytes(self) -> int:
+        """Those of them that lie inside subgraphs of control flow, which run on the host whole."""
+        return sum(row.body_weight_bytes for row in self.rows)
 
     @property
     def supported(self) -> int:
@@ -97,6 +108,7 @@ class Inspection:
             "crossbars_for_everything": self.crossbars,
             "macs": self.macs,
             "weight_bytes": self.weight_bytes,
+            "not_planned_bytes": self.not_planned_bytes,
             "supported": self.supported,
             "operators": [asdict(row) for row in self.rows],
         }
@@ -143,6 +155,9 @@ def inspect_model(model: Model, hardware: Hardware | str | Path) -> Inspection:
                 weight_bytes=graph.weight_bytes(op),
                 crossbars=None if cost is None else cost.crossbars,
                 reason=reason,
+                body_weight_bytes=op.body_weight_bytes,
+                steps=0 if work is None or work.recurrence is None else work.recurrence.steps,
+                recurrent_inputs=0 if work is None or work.recurrence is None else work.recurrence.inputs,
             )
         )
-    return Inspection(model.name, chip.name, accelerator.crossbars, tuple(rows))
+    return Inspection(model.name, chip.name, accelerator.crossbars, tuple(rows), graph.constant_bytes)

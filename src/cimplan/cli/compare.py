@@ -14,6 +14,7 @@ from cimplan.cli.dual_mode_options import (
     ReadingOption,
     SetOption,
     SplitOption,
+    UncoveredOption,
     choose,
 )
 from cimplan.cli.options import HardwareOption, JsonOption, MeasureOption, QuietOption, ShapeOption, parse_shapes
@@ -60,6 +61,7 @@ def compare(
     set_fields: SetOption = None,
     split_size: SplitOption = None,
     segment_pieces: PiecesOption = None,
+    allow_uncovered: UncoveredOption = False,
     time_limit: TimeOption = "30s",
     seed: SeedOption = 0,
     threads: ThreadsOption = 1,
@@ -93,13 +95,14 @@ def compare(
         "--set": set_fields,
         "--split-size": split_size,
         "--segment-pieces": segment_pieces,
+        "--allow-uncovered": allow_uncovered or None,
     }
     if chip.accelerator is None:
         _refuse(for_crossbars, chip, "a dual-mode chip")
         chosen = choose(chip, cost_model, reading, arrays, set_fields)
         _compare_dual_mode(
             model, chosen.hardware, _names(methods, _dual_mode_methods()), chosen.readings, split_size, segment_pieces,
-            limit_s, shape, as_json=json, quiet=quiet,
+            limit_s, shape, allow_uncovered=allow_uncovered, as_json=json, quiet=quiet,
         )  # fmt: skip
         return
     _refuse(for_dual_mode, chip, "a crossbar accelerator")
@@ -169,6 +172,7 @@ def _compare_dual_mode(
     limit_s: float | None,
     shape: list[str] | None,
     *,
+    allow_uncovered: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -192,6 +196,7 @@ def _compare_dual_mode(
                     split_sizes=tuple(split_size) if split_size else None,
                     segment_pieces=segment_pieces,
                     time_limit_s=limit_s,
+                    allow_uncovered=allow_uncovered,
                     progress=tell,
                 )
             except InternalError as error:
@@ -232,6 +237,8 @@ def _print_dual_mode(rows: Sequence[Mapping[str, Any]], told: Mapping[str, str])
         right=(1, 2, 3, 4, 5, 6, 8),
     )
     _note_errors(rows)
+    for item in next((row["uncovered"] for row in rows if not row["error"]), ()):
+        note(f"uncovered: {printable(item['name'])} ({item['op_type']}): {item['reason']}")
 
 
 def _rows(names: Sequence[str], row: Callable[[str], dict[str, Any]], noticed: Interrupts) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from cimplan.cli.dual_mode_options import (
     ReadingOption,
     SetOption,
     SplitOption,
+    UncoveredOption,
     choose,
 )
 from cimplan.cli.options import (
@@ -57,6 +58,7 @@ def compile_model(
         str | None,
         typer.Option("--time-limit", metavar="10s", help="After that the search takes short cuts; the gap says what."),
     ] = None,
+    allow_uncovered: UncoveredOption = False,
     shape: ShapeOption = None,
     output: OutputOption = None,
     program: Annotated[
@@ -92,6 +94,7 @@ def compile_model(
             split_sizes=tuple(split_size) if split_size else None,
             segment_pieces=segment_pieces,
             time_limit_s=limit_s,
+            allow_uncovered=allow_uncovered,
             progress=tell,
         )
         explanation = None
@@ -213,10 +216,20 @@ def _facts(compiled: Compiled) -> list[tuple[str, str]]:
                 ("writing back", "write_back"),
             )
         ),
+        ("uncovered", _uncovered(plan)),
         ("compiled in", f"{plan.compile_s:.2f} s"),
         ("checked", "yes, every cycle recomputed from the allocation" if plan.checked else "no"),
         ("program", f"{compiled.statements:,} statements, verified"),
     ]
+
+
+def _uncovered(plan: DualModePlan) -> str:
+    """Say what matrix work takes no time in this plan because no array computes it; empty if there is none."""
+    if not plan.uncovered:
+        return ""
+    names = ", ".join(f"{item.name} ({item.op_type})" for item in plan.uncovered[:_NAMES])
+    more = f" and {len(plan.uncovered) - _NAMES} more" if len(plan.uncovered) > _NAMES else ""
+    return f"{names}{more}: matrix work that no array computes and no figure here includes"
 
 
 def _cycles(plan: DualModePlan, cycles: int) -> str:

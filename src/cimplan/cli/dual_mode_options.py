@@ -47,6 +47,12 @@ PiecesOption = Annotated[
     int | None,
     typer.Option("--segment-pieces", metavar="N", min=1, max=10**9, help="Most pieces in one segment."),
 ]
+UncoveredOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-uncovered", help="Leave out matrix work that no array can compute; the answer names it as uncovered."
+    ),
+]
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,12 @@ def inspect(
             ("operators", f"{len(found.rows)}, of which {found.supported} can run on {found.hardware}"),
             ("MACs", f"{found.macs:,}"),
             ("constants", format_size(found.weight_bytes)),
+            (
+                "not planned",
+                f"{format_size(found.not_planned_bytes)} of constants inside control flow, which runs on the host whole"
+                if found.not_planned_bytes
+                else "",
+            ),
             ("crossbars", f"{found.crossbars:,} for everything supported, {found.available:,} available"),
         )
     )

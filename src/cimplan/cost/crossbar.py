@@ -6,7 +6,7 @@ Orientation: an operator's weight matrix has N inputs (rows) and M outputs (colu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cimplan.errors import InternalError
 from cimplan.graph.operators import MatrixWork, Operator, OperatorGraph
@@ -53,11 +53,15 @@ def crossbars_needed(work: MatrixWork, accelerator: Accelerator) -> int:
     - `shared_rows`: groups side by side, ⌊weight_columns/M⌋ in a crossbar, on the same rows.
     - `published_formula`: ⌈N/rows⌉·⌈G·M/weight_columns⌉, equation (1) of the source with M_v = all outputs.
 
+    A recurrent operator holds two matrices, each in crossbars of its own; its directions are the groups.
+
     Returns
     -------
     int
         0 for a matrix without elements.
     """
+    if work.recurrence is not None:
+        return sum(crossbars_needed(product, accelerator) for product in work.products)
     if work.weights == 0:
         return 0
     rows, columns, groups = accelerator.rows, accelerator.weight_columns, work.groups
@@ -78,8 +82,25 @@ def mvm_time_ns(work: MatrixWork, crossbars: int, accelerator: Accelerator) -> f
     """Return N_mvm·T_mvm, times the input slices.
 
     With `shared_rows` every group in a crossbar takes an MVM of its own; with tiles in series every crossbar waits
-    for the others.
+    for the others. A recurrent operator takes its input product for all steps, then in each round of each step the
+    MVMs of its sequences and the gates behind them.
+
+    Raises
+    ------
+    InternalError
+        If a recurrent operator is to be costed and the accelerator has no gate latency.
     """
+    if work.recurrence is not None:
+        if accelerator.gate_latency_ns is None:
+            raise InternalError("an operator has steps, and gates have no latency", why="it cannot be offloaded then")
+        given, recurrent = work.products
+        rounds = work.recurrence.rounds_per_step
+        again = replace(recurrent, mvms=recurrent.mvms * rounds)
+        return (
+            mvm_time_ns(given, crossbars_needed(given, accelerator), accelerator)
+            + mvm_time_ns(again, crossbars_needed(again, accelerator), accelerator)
+            + work.recurrence.rounds * accelerator.gate_latency_ns
+        )
     if crossbars == 0:
         return 0.0
     turns = crossbars if accelerator.tile_execution == "series" else 1
@@ -130,7 +151,7 @@ def crossbar_cost(graph: OperatorGraph, operator: Operator, work: MatrixWork, ac
     """Return what an operator costs on the accelerator.
 
     T_acc = b·N_in/B_cim + N_mvm·T_mvm + b·N_out/B_cim, plus writing where it is charged. Partial sums and activation
-    functions are pipelined and free.
+    functions are pipelined and free, except between the steps of a recurrent operator, which wait for them.
     """
     crossbars = crossbars_needed(work, accelerator)
     read, written = moved_bytes(graph, operator, accelerator)
@@ -156,4 +177,9 @@ def unsupported_reason(operator: Operator, accelerator: Accelerator) -> str:
         )
     if work.weights == 0:
         return "its weight matrix has no elements"
+    if work.recurrence is not None and accelerator.gate_latency_ns is None:
+        return (
+            f"its {work.recurrence.steps:,} steps wait for their gates, and the hardware file does not say how long: "
+            "accelerator.gate_latency"
+        )
     return ""

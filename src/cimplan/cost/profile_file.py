@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,7 +18,7 @@ from pydantic_core import ErrorDetails
 
 from cimplan.errors import InputError, did_you_mean
 from cimplan.files import read_json, require_version, sha256_of, write_text
-from cimplan.graph.operators import BITS_OF_DTYPE, MatrixWork, Operator, OperatorGraph, Tensor
+from cimplan.graph.operators import BITS_OF_DTYPE, MatrixWork, Operator, OperatorGraph, Recurrence, Tensor
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -48,6 +49,14 @@ class TensorRecord(Record):
     constant: bool = False
 
 
+class RecurrenceRecord(Record):
+    """Recurrent product of an operator: N inputs of its matrix, steps, products one after another in each step."""
+
+    inputs: Count
+    steps: Count
+    rounds_per_step: Annotated[int, Field(ge=1, le=2)] = 1
+
+
 class WorkRecord(Record):
     """Matrix work of an operator: M outputs, N inputs, MVMs per inference, independent groups."""
 
@@ -56,6 +65,7 @@ class WorkRecord(Record):
     mvms: Count
     groups: Count = 1
     stationary: Literal["constant", "activation"] = "constant"
+    recurrence: RecurrenceRecord | None = None
 
 
 class OperatorRecord(Record):
@@ -70,6 +80,9 @@ class OperatorRecord(Record):
     no_work_reason: str = ""
     view: bool = False
     weight_input: str = ""
+    unlowered: bool = False
+    body_weight_bytes: Count = 0
+    file_nodes: Names = ()
 
 
 class GraphRecord(Record):
@@ -273,18 +286,13 @@ def record_of(graph: OperatorGraph) -> GraphRecord:
                 domain=op.domain,
                 inputs=op.inputs,
                 outputs=op.outputs,
-                work=None
-                if op.work is None
-                else WorkRecord(
-                    outputs=op.work.outputs,
-                    inputs=op.work.inputs,
-                    mvms=op.work.mvms,
-                    groups=op.work.groups,
-                    stationary=op.work.stationary,
-                ),
+                work=None if op.work is None else WorkRecord.model_validate(asdict(op.work)),
                 no_work_reason=op.no_work_reason,
                 view=op.view,
                 weight_input=op.weight_input,
+                unlowered=op.unlowered,
+                body_weight_bytes=op.body_weight_bytes,
+                file_nodes=op.file_nodes,
             )
             for op in graph.operators
         ),
@@ -406,18 +414,26 @@ def require_times(profile: HostProfile, where: str = "profile") -> None:
 
 
 def _operator(op: OperatorRecord) -> Operator:
-    work = op.work
     return Operator(
         name=op.name,
         op_type=op.op_type,
         domain=op.domain,
         inputs=op.inputs,
         outputs=op.outputs,
-        work=None if work is None else MatrixWork(work.outputs, work.inputs, work.mvms, work.groups, work.stationary),
+        work=None if op.work is None else _work(op.work),
         no_work_reason=op.no_work_reason,
         view=op.view,
         weight_input=op.weight_input,
+        unlowered=op.unlowered,
+        body_weight_bytes=op.body_weight_bytes,
+        file_nodes=op.file_nodes,
     )
+
+
+def _work(work: WorkRecord) -> MatrixWork:
+    again = work.recurrence
+    recurrence = None if again is None else Recurrence(again.inputs, again.steps, again.rounds_per_step)
+    return MatrixWork(work.outputs, work.inputs, work.mvms, work.groups, work.stationary, recurrence)
 
 
 def explain(fault: ErrorDetails, value: Any, where: str) -> InputError:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from cimplan.dualmode.assembly import assemble
 from cimplan.dualmode.methods import BASELINE, EXACT, METHODS
-from cimplan.dualmode.network import matrix_operators
+from cimplan.dualmode.network import matrix_operators, require_covered
 from cimplan.dualmode.options import CompileOptions
 from cimplan.dualmode.published import PublishedModel
 from cimplan.dualmode.rates import Rates
@@ -76,16 +76,18 @@ def compile_graph(
     Raises
     ------
     InputError
-        If the network has no matrix work, or an option is unknown.
+        If the network has no matrix work, or some that arrays cannot compute, or an option is unknown.
     """
     started = monotonic()
     options = options or CompileOptions()
     if options.method not in METHODS:
         raise InputError(f"there is no method {options.method!r}", fix=did_you_mean(options.method, METHODS))
+    uncovered = require_covered(graph, allow_uncovered=options.allow_uncovered)
     operators = matrix_operators(graph, chip, options.readings)
-    return compile_operators(
+    plan = compile_operators(
         operators, chip, options, model=graph.name, hardware=hardware, started=started, progress=progress
     )
+    return replace(plan, uncovered=uncovered)
 
 
 def compile_operators(

@@ -13,7 +13,11 @@ from typing import Final
 from cimplan.errors import InputError
 from cimplan.graph.operators import MatrixWork, Operator, OperatorGraph, Tensor
 from cimplan.hardware.schema import DualModeChip
-from cimplan.plan.dual_mode import NETWORK, MatrixOperator, Readings
+from cimplan.plan.dual_mode import NETWORK, MatrixOperator, Readings, Uncovered
+from cimplan.plan.uncovered import uncovered_of
+
+_NAMED: Final = 5
+"""Operators that an error names; the others are counted."""
 
 MOVES_DATA: Final = frozenset(
     {
@@ -37,6 +41,29 @@ MOVES_DATA: Final = frozenset(
 """Operator types that change where or how data lie but compute nothing new."""
 
 
+def require_covered(graph: OperatorGraph, *, allow_uncovered: bool) -> tuple[Uncovered, ...]:
+    """Return the matrix work that the arrays do not compute, where leaving it out was asked for.
+
+    Raises
+    ------
+    InputError
+        If there is such work and it was not asked to leave it out; names the operators and the reasons.
+    """
+    found = uncovered_of(graph)
+    if found and not allow_uncovered:
+        names = ", ".join(repr(item.name) for item in found[:_NAMED])
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        reasons = "; ".join(dict.fromkeys(f"{item.op_type}: {item.reason}" for item in found))
+        raise InputError(
+            f"{len(found)} operator{'s' if len(found) > 1 else ''} with matrix work cannot run in arrays",
+            where=f"{graph.name}: {names}{more}",
+            why=reasons,
+            fix="Leave them out of the plan with --allow-uncovered (allow_uncovered=True), which then names them, or "
+            "use `cimplan partition`, which runs them on a host",
+        )
+    return found
+
+
 def matrix_operators(graph: OperatorGraph, chip: DualModeChip, readings: Readings) -> tuple[MatrixOperator, ...]:
     """Return the matrix operators of a graph in topological order.
 
@@ -52,9 +79,10 @@ def matrix_operators(graph: OperatorGraph, chip: DualModeChip, readings: Reading
     consumers: list[_Draft] = []
     for op in graph.operators:
         sources = origin.of_inputs(op)
-        if op.work is not None and op.work.macs > 0:
+        work = op.one_product
+        if work is not None:
             moving = moving_operand(graph, op)
-            draft = _Draft(op, op.work, moving, origin.root(moving.name))
+            draft = _Draft(op, work, moving, origin.root(moving.name))
             draft.reads = origin.of(moving.name)
             draft.waits = set(sources)
             consumers.append(draft)

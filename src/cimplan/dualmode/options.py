@@ -29,6 +29,8 @@ class CompileOptions:
         Largest number of pieces in one segment. What it costs shows in the lower bound.
     time_limit_s : float or None
         Wall seconds. When they are over, the rest of the search takes short cuts; what that costs shows in the bound.
+    allow_uncovered : bool
+        Whether matrix work that the arrays cannot compute is left out of the plan, which then names it, or refused.
 
     Raises
     ------
@@ -41,6 +43,7 @@ class CompileOptions:
     split_sizes: tuple[int, ...] | None = None
     segment_pieces: int | None = None
     time_limit_s: float | None = None
+    allow_uncovered: bool = False
 
     def __post_init__(self) -> None:
         if self.split_sizes is not None and (not self.split_sizes or min(self.split_sizes) < 1):

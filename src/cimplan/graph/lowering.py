@@ -6,46 +6,28 @@ is the user's documentation; `documentation()` collects them. What has no loweri
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from cimplan.graph.nodes import NodeView, RuleError, TensorType, words
-from cimplan.graph.operators import MatrixWork
+from cimplan.graph.nodes import NodeView, RuleError, TensorType
+from cimplan.graph.operators import MatrixWork, Recurrence
+from cimplan.graph.rules.einsum import contraction
 from cimplan.graph.rules.products import Product, gemm, matmul, packed_product
-from cimplan.graph.rules.windows import INTERNAL_NHWC, NCHWC, Layout, channels_last
+from cimplan.graph.rules.windows import Layout, channels_last
+from cimplan.operator_types import KNOWN_DOMAINS, MICROSOFT, NCHWC, TABLE, OperatorType
 
-MICROSOFT = "com.microsoft"
 VIEWS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "ExpandDims"})
 
 TWO_ACTIVATIONS = "multiplies two activations: there are no weights to keep in the array"
 COMPUTED_WEIGHTS = "its weights are computed during inference"
-RECURRENT = "a recurrent operator: its steps wait for each other, so it runs on the host as one operator"
-CONTROL_FLOW = "control flow: its subgraph runs on the host as one operator"
-FUSED_ATTENTION = "fused attention: it multiplies activations with each other, so it runs on the host as one operator"
-EXPERTS = "a mixture of experts: which weights it uses depends on the data"
-DEFORMED = "a deformable convolution: where it reads depends on the data"
-EINSUM = "Einsum is not lowered to matrix work"
+EINSUM = "its equation is not a product of two matrices"
+FOREIGN = "an operator of a foreign domain: what it computes is not known"
 VIEW = "only renames data"
 CONSTANT = "a constant"
 FROM_CONSTANTS = "makes a constant, from constants alone"
 NO_PRODUCT = "not a product with a weight matrix"
-
-_REASONS: Mapping[str, str] = {
-    **dict.fromkeys(("RNN", "LSTM", "GRU", "DynamicQuantizeLSTM"), RECURRENT),
-    **dict.fromkeys(("If", "Loop", "Scan", "SequenceMap"), CONTROL_FLOW),
-    **dict.fromkeys(
-        words(
-            "Attention QAttention MultiHeadAttention GroupQueryAttention PackedAttention PackedMultiHeadAttention "
-            "DecoderMaskedMultiHeadAttention DecoderMaskedSelfAttention SparseAttention LongformerAttention"
-        ),
-        FUSED_ATTENTION,
-    ),
-    **dict.fromkeys(("MoE", "QMoE"), EXPERTS),
-    "DeformConv": DEFORMED,
-    "Einsum": EINSUM,
-    "Constant": CONSTANT,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +44,15 @@ class Lowered:
         The stationary tensor; empty without work.
     view : bool
         True if the operator only renames data.
+    unlowered : bool
+        True if it does matrix work, or may do so, that has no lowering.
     """
 
     work: MatrixWork | None = None
     reason: str = ""
     weight_input: str = ""
     view: bool = False
+    unlowered: bool = False
 
 
 Rule = Callable[[NodeView, TensorType, Callable[[int], bool]], Lowered]
@@ -90,12 +75,17 @@ def lower(node: NodeView, output: TensorType | None, constant: Callable[[int], b
     RuleError
         If the node contradicts its operator's definition.
     """
-    rule = _RULES.get((node.domain, node.op_type))
-    if rule is not None and output is not None:
-        return rule(node, output, constant)
+    row = TABLE.get((node.domain, node.op_type))
+    if row is not None:
+        if row.lowering == "none":
+            return Lowered(reason=row.reason, unlowered=True)
+        if output is not None:
+            return _RULES[row.lowering](node, output, constant)
     if node.domain in ("", MICROSOFT) and node.op_type in VIEWS:
         return Lowered(reason=VIEW, view=True)
-    return Lowered(reason=_REASONS.get(node.op_type, NO_PRODUCT))
+    if node.domain not in KNOWN_DOMAINS:
+        return Lowered(reason=FOREIGN, unlowered=True)
+    return Lowered(reason=CONSTANT if node.op_type == "Constant" else NO_PRODUCT)
 
 
 def _stationary(
@@ -104,12 +94,11 @@ def _stationary(
     """Return weight-stationary work, or the same work with a computed matrix and the reason why."""
     if constant(weight):
         return Lowered(work, "", node.inputs[weight])
-    computed = MatrixWork(work.outputs, work.inputs, work.mvms, work.groups, "activation")
-    return Lowered(computed, why_not, node.inputs[weight])
+    return Lowered(replace(work, stationary="activation"), why_not, node.inputs[weight])
 
 
-def _weight_index(node: NodeView) -> int:
-    return 3 if node.op_type == "QLinearConv" else 1
+def _row(node: NodeView) -> OperatorType:
+    return TABLE[node.domain, node.op_type]
 
 
 def _require_fit(node: NodeView, filters: tuple[int, ...], channels: int) -> None:
@@ -136,7 +125,7 @@ def convolution(node: NodeView, output: TensorType, constant: Callable[[int], bo
     and depthwise convolutions are `groups` independent matrices. The bias is added outside the array. In the blocked
     layout of ONNX Runtime (com.microsoft.nchwc) channels are padded to whole blocks of 8 or 16 and count as such.
     """
-    index = _weight_index(node)
+    index = _row(node).weight
     filters = node.shape(index)
     groups = node.integer("group", 1)
     if len(filters) < 3 or groups < 1 or filters[0] % groups:
@@ -161,7 +150,8 @@ def transposed_convolution(node: NodeView, output: TensorType, constant: Callabl
     N_mvm = batch · Π input extents. Output padding and strides move results and add no work.
     """
     del output
-    filters = node.shape(1)
+    index = _row(node).weight
+    filters = node.shape(index)
     groups = node.integer("group", 1)
     if len(filters) < 3 or groups < 1 or filters[0] % groups:
         raise RuleError(f"convolves with a weight of shape {filters} in {groups} groups")
@@ -169,7 +159,7 @@ def transposed_convolution(node: NodeView, output: TensorType, constant: Callabl
     image = Layout.of(node.shape(0), channels_last(node))
     outputs = math.prod(filters[1:])
     work = MatrixWork(outputs, filters[0] // groups, image.batch * math.prod(image.spatial), groups)
-    return _stationary(work, node, 1, constant, COMPUTED_WEIGHTS)
+    return _stationary(work, node, index, constant, COMPUTED_WEIGHTS)
 
 
 def _product(product: Product, node: NodeView, constant: Callable[[int], bool]) -> Lowered:
@@ -213,32 +203,76 @@ def packed_product_rule(node: NodeView, output: TensorType, constant: Callable[[
     return _product(packed_product(node), node, constant)
 
 
-def _table(rule: Rule, *operators: tuple[str, str]) -> dict[tuple[str, str], Rule]:
-    return {(domain, name): rule for domain, names in operators for name in names.split()}
+def einsum(node: NodeView, output: TensorType, constant: Callable[[int], bool]) -> Lowered:
+    """Einsum of two operands that is a matrix product, whatever the names and the order of its labels.
+
+    Labels of both operands that the result lacks are the inputs: N is the product of their sizes. Labels that only
+    the weights and the result have are the outputs M, those that only the activation and the result have the vectors,
+    those of all three as many independent matrices. A label that stands twice in an operand, or that is summed over
+    in one operand alone, makes it another kind of operator.
+    """
+    del output
+    found = contraction(node)
+    if found is None:
+        # A sum over three or more operands, or of two without a matrix product, may still multiply a lot.
+        return Lowered(reason=EINSUM, unlowered=len(node.inputs) > 1)
+    if not constant(1) and constant(0):
+        work = MatrixWork(found.rows, found.inner, found.columns, found.groups)
+        return _stationary(work, node, 0, constant, TWO_ACTIVATIONS)
+    work = MatrixWork(found.columns, found.inner, found.rows, found.groups)
+    return _stationary(work, node, 1, constant, TWO_ACTIVATIONS)
 
 
-_RULES: Mapping[tuple[str, str], Rule] = {
-    **_table(
-        convolution,
-        ("", "Conv ConvInteger QLinearConv FusedConv"),
-        (MICROSOFT, "QLinearConv FusedConv NhwcConv NhwcFusedConv"),
-        (NCHWC, "Conv"),
-        (INTERNAL_NHWC, "Conv QLinearConv ConvInteger FusedConv"),
-    ),
-    **_table(transposed_convolution, ("", "ConvTranspose"), (INTERNAL_NHWC, "ConvTranspose")),
-    **_table(fully_connected, ("", "Gemm"), (MICROSOFT, "FusedGemm QGemm GemmFastGelu")),
-    **_table(
-        matrix_product,
-        ("", "MatMul MatMulInteger QLinearMatMul"),
-        (MICROSOFT, "FusedMatMul TransposeMatMul FusedMatMulActivation DynamicQuantizeMatMul MatMulIntegerToFloat"),
-    ),
-    **_table(packed_product_rule, (MICROSOFT, "MatMulNBits MatMulBnb4")),
+def recurrent(node: NodeView, output: TensorType, constant: Callable[[int], bool]) -> Lowered:
+    """RNN, LSTM, GRU and DynamicQuantizeLSTM: an input product for all steps, and a recurrent one step by step.
+
+    With g gates (RNN 1, GRU 3, LSTM 4), hidden size H, input size I, T steps and B sequences, each direction is a
+    group. Input product: M = g·H, N = I, N_mvm = T·B, all at once. Recurrent product: M = g·H, N = H, and B MVMs in
+    each of T steps, which wait for each other and for the gates in between (`gate_latency` of the hardware). A GRU
+    with `linear_before_reset` = 0 multiplies twice in a step: its candidate needs the reset state. Directions run
+    beside each other. Biases, peepholes and clipping belong to the gates.
+    """
+    del output
+    gates = {"RNN": 1, "GRU": 3}.get(node.op_type, 4)
+    data, weights, recurrence = node.shape(0), node.shape(1), node.shape(2)
+    if len(data) != 3 or len(weights) != 3 or len(recurrence) != 3:
+        raise RuleError(f"has an input of shape {data} and weights of shapes {weights} and {recurrence}")
+    if node.op_type == "DynamicQuantizeLSTM":  # keeps its weights transposed
+        weights, recurrence = (weights[0], *weights[:0:-1]), (recurrence[0], *recurrence[:0:-1])
+    batch_first = node.integer("layout", 0) == 1
+    steps, batch = (data[1], data[0]) if batch_first else (data[0], data[1])
+    directions, outputs, inputs = weights
+    hidden = recurrence[2]
+    two_ways = node.text("direction", "forward") == "bidirectional"
+    if (
+        inputs != data[2]
+        or recurrence != (directions, outputs, hidden)
+        or outputs != gates * hidden
+        or directions != (2 if two_ways else 1)
+        or node.integer("hidden_size", hidden) != hidden
+    ):
+        raise RuleError(f"has weights of shapes {weights} and {recurrence} that do not fit its input of shape {data}")
+    rounds = 2 if node.op_type == "GRU" and not node.integer("linear_before_reset", 0) else 1
+    work = MatrixWork(outputs, inputs, steps * batch, directions, recurrence=Recurrence(hidden, steps, rounds))
+    # The product is stationary only if both matrices are known.
+    return _stationary(work, node, 1, lambda index: constant(index) and constant(2), COMPUTED_WEIGHTS)
+
+
+_RULES: Mapping[str, Rule] = {
+    "convolution": convolution,
+    "transposed convolution": transposed_convolution,
+    "gemm": fully_connected,
+    "matmul": matrix_product,
+    "packed": packed_product_rule,
+    "einsum": einsum,
+    "recurrent": recurrent,
 }
 
 
 def documentation() -> list[tuple[str, str]]:
     """Return (operators, text) for every lowering, for the user's documentation."""
-    operators: dict[Rule, list[str]] = {}
-    for (domain, name), rule in _RULES.items():
-        operators.setdefault(rule, []).append(f"{domain}.{name}" if domain else name)
-    return [(", ".join(names), (rule.__doc__ or "").strip()) for rule, names in operators.items()]
+    operators: dict[str, list[str]] = {}
+    for row in TABLE.values():
+        if row.offloadable:
+            operators.setdefault(row.lowering, []).append(row.title)
+    return [(", ".join(names), inspect.getdoc(_RULES[lowering]) or "") for lowering, names in operators.items()]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -76,6 +76,33 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
+class Recurrence:
+    """The second product of a recurrent operator, whose vectors are known one step after another.
+
+    Its matrix has the outputs of the `MatrixWork` it belongs to, for each group, and is multiplied with as many
+    vectors.
+
+    Attributes
+    ----------
+    inputs : int
+        N, inputs of the recurrent weight matrix: the hidden size.
+    steps : int
+        Steps that wait for each other.
+    rounds_per_step : int
+        Products with gates behind them in one step, one after another: 2 for a GRU that resets before it multiplies.
+    """
+
+    inputs: int
+    steps: int
+    rounds_per_step: int = 1
+
+    @property
+    def rounds(self) -> int:
+        """Products with gates behind them in one inference, one after another."""
+        return self.steps * self.rounds_per_step
+
+
+@dataclass(frozen=True, slots=True)
 class MatrixWork:
     """An operator lowered to matrix-vector multiplications (MVMs).
 
@@ -91,6 +118,9 @@ class MatrixWork:
         Independent matrices of this size (grouped or depthwise convolution, batched MatMul).
     stationary : {"constant", "activation"}
         Whether the matrix is known before inference (weights) or computed during it.
+    recurrence : Recurrence or None
+        The recurrent product of an LSTM, GRU or RNN; the fields above are then its input product. Groups are the
+        directions.
     """
 
     outputs: int
@@ -98,16 +128,26 @@ class MatrixWork:
     mvms: int
     groups: int = 1
     stationary: Literal["constant", "activation"] = "constant"
+    recurrence: Recurrence | None = None
 
     @property
     def macs(self) -> int:
         """Multiply-accumulate operations in one inference."""
-        return self.outputs * self.inputs * self.mvms * self.groups
+        return self.weights * self.mvms
 
     @property
     def weights(self) -> int:
         """Elements of the stationary operand, all groups."""
-        return self.outputs * self.inputs * self.groups
+        recurrent = 0 if self.recurrence is None else self.recurrence.inputs
+        return self.outputs * (self.inputs + recurrent) * self.groups
+
+    @property
+    def products(self) -> tuple[MatrixWork, ...]:
+        """The products it is made of, each without recurrence: one, or the input product and the recurrent one."""
+        if self.recurrence is None:
+            return (self,)
+        first = replace(self, recurrence=None)
+        return first, replace(first, inputs=self.recurrence.inputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +170,14 @@ class Operator:
         True if the operator only renames data (Reshape, Flatten, Squeeze, Unsqueeze, Identity).
     weight_input : str
         Name of the stationary tensor; empty without matrix work.
+    unlowered : bool
+        True if it does, or may do, matrix work that has no lowering: fused attention, control flow around products,
+        an operator of an unknown domain.
+    body_weight_bytes : int
+        Constants inside its subgraphs (If, Loop, Scan); they are not planned.
+    file_nodes : tuple of str
+        Names of the nodes of the user's file that it stands for, where the graph was optimised; empty otherwise and
+        for what the optimiser added.
     """
 
     name: str
@@ -141,6 +189,15 @@ class Operator:
     no_work_reason: str = ""
     view: bool = False
     weight_input: str = ""
+    unlowered: bool = False
+    body_weight_bytes: int = 0
+    file_nodes: tuple[str, ...] = ()
+
+    @property
+    def one_product(self) -> MatrixWork | None:
+        """Its matrix work where that is one product with something to multiply; recurrent work is more than one."""
+        work = self.work
+        return work if work is not None and work.recurrence is None and work.macs > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,3 +269,13 @@ class OperatorGraph:
         """Bytes of the constants an operator reads."""
         constants = (self.tensors[name] for name in dict.fromkeys(op.inputs))
         return sum(tensor.size_bytes for tensor in constants if tensor.constant)
+
+    @cached_property
+    def constant_bytes(self) -> int:
+        """Bytes of what the file stores, each tensor once, however many operators read it; with subgraphs' constants.
+
+        What operators make of constants is not stored; a Constant node's tensor is.
+        """
+        made = {name for op in self.operators if op.op_type != "Constant" for name in op.outputs}
+        stored = (tensor for name, tensor in self.tensors.items() if tensor.constant and name not in made)
+        return sum(tensor.size_bytes for tensor in stored) + sum(op.body_weight_bytes for op in self.operators)

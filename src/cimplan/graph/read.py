@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cimplan.errors import InputError
 from cimplan.graph.binding import bind_inputs
+from cimplan.graph.bodies import body_of
 from cimplan.graph.external import check_external_data, small_external_value
 from cimplan.graph.lowering import FROM_CONSTANTS, NO_PRODUCT, lower
 from cimplan.graph.nodes import NodeView, RuleError, TensorType, captured_names, domain_of, dtype_name, words
@@ -328,7 +329,7 @@ class _Reader:
         constants: set[str],
     ) -> Operator:
         view = NodeView(node, types.get)
-        output = types.get(node.output[0]) if node.output else None
+        output = next((types.get(made) for made in node.output if made), None)
         try:
             lowered = lower(view, output, lambda index: view.has_input(index) and node.input[index] in constants)
         except RuleError as error:
@@ -336,6 +337,11 @@ class _Reader:
         reason = lowered.reason
         if reason == NO_PRODUCT and node.output and all(made in constants for made in node.output if made):
             reason = FROM_CONSTANTS
+        inside = body_of(node)
+        unlowered = lowered.unlowered
+        if inside is not None:
+            unlowered = bool(inside.products)
+            reason += inside.remark
         return Operator(
             name=name,
             op_type=node.op_type,
@@ -346,6 +352,8 @@ class _Reader:
             no_work_reason=reason,
             view=lowered.view,
             weight_input=lowered.weight_input,
+            unlowered=unlowered,
+            body_weight_bytes=0 if inside is None else inside.weight_bytes,
         )
 
     def _tensor(self, name: str, kind: TensorType, constant: bool) -> Tensor:

@@ -19,7 +19,8 @@ from cimplan.graph.binding import declared
 from cimplan.graph.folding import KnownValues, constant_type
 from cimplan.graph.nodes import NodeView, RuleError, TensorType, captured_names, domain_of, dtype_code, dtype_name
 from cimplan.graph.rules import BETTER_THAN_ONNX, RULES
-from cimplan.graph.rules.windows import INTERNAL_NHWC, NCHWC, reorder_input
+from cimplan.graph.rules.windows import reorder_input
+from cimplan.operator_types import INTERNAL_NHWC, NCHWC
 
 if TYPE_CHECKING:
     import onnx

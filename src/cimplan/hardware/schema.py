@@ -13,32 +13,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from pydantic_core import PydanticCustomError
 
 from cimplan.hardware.quantities import BandwidthGbps, DurationNs, FrequencyHz, SizeBytes
+from cimplan.operator_types import OFFLOADABLE
 
 SCHEMA_VERSION: Literal[1] = 1
 
-CONVOLUTIONS = (
-    "Conv",
-    "FusedConv",
-    "NhwcFusedConv",
-    "ConvInteger",
-    "QLinearConv",
-    "ConvTranspose",
-    "QLinearConvTranspose",
-)
-FULLY_CONNECTED = (
-    "Gemm",
-    "FusedGemm",
-    "QGemm",
-    "MatMul",
-    "FusedMatMul",
-    "FusedMatMulActivation",
-    "MatMulInteger",
-    "MatMulIntegerToFloat",
-    "DynamicQuantizeMatMul",
-    "QLinearMatMul",
-    "TransposeMatMul",
-)
-MATRIX_OPERATORS: tuple[str, ...] = tuple(sorted((*CONVOLUTIONS, *FULLY_CONNECTED)))
+MATRIX_OPERATORS: tuple[str, ...] = OFFLOADABLE
 """ONNX operator types (also of ONNX Runtime's own domain) that are matrix work and may be named as supported."""
 
 _COUNT_LIMIT = 10**9
@@ -107,6 +86,12 @@ class Accelerator(Part):
     )
     mvm_latency_ns: DurationNs = Field(
         alias="mvm_latency", description="T_mvm: one matrix-vector multiplication of one crossbar with one input slice."
+    )
+    gate_latency_ns: DurationNs | None = Field(
+        None,
+        alias="gate_latency",
+        description="Time from the products of one step of an LSTM, GRU or RNN to the state that the next step "
+        "multiplies: its gates. Left out: recurrent operators are not offloaded.",
     )
     write_latency_ns: DurationNs | None = Field(
         None, alias="write_latency", description="Time to program one whole crossbar; needed where writing is charged."

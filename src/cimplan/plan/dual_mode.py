@@ -13,7 +13,7 @@ memory arrays and are needed later are written back. Nothing of this overlaps:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
@@ -33,6 +33,23 @@ NETWORK: Final = -1
 DualModeStatus = Literal["optimal", "feasible"]
 ArrayRange = tuple[int, int]
 """Consecutive arrays: the first one's number and how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Uncovered:
+    """An operator with matrix work that the arrays do not compute; a plan holds one only where that was asked for.
+
+    Attributes
+    ----------
+    name, op_type : str
+        As in the graph.
+    reason : str
+        Why.
+    """
+
+    name: str
+    op_type: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +313,8 @@ class DualModePlan:
         Version of cimplan.
     statistics : mapping of str to int or float
         What the search reports of its work.
+    uncovered : tuple of Uncovered
+        Operators with matrix work that no array computes: they take no time in this plan.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
@@ -319,6 +338,7 @@ class DualModePlan:
     hardware_sha256: str = ""
     tool_version: str = ""
     statistics: Mapping[str, int | float] = field(default_factory=dict)
+    uncovered: tuple[Uncovered, ...] = ()
     schema_version: Literal[1] = 1
     kind: Literal["dual_mode_plan"] = "dual_mode_plan"
 
@@ -381,6 +401,7 @@ class DualModePlan:
                 }
                 for segment in self.segments
             ],
+            "uncovered": [asdict(item) for item in self.uncovered],
             "compile_s": self.compile_s,
             "checked": self.checked,
         }

@@ -26,6 +26,7 @@ from cimplan.plan.dual_mode import (
     Store,
     array_numbers,
 )
+from cimplan.plan.uncovered import uncovered_of
 
 _FAULTS_SHOWN = 5
 
@@ -409,10 +410,12 @@ def _totals(plan: DualModePlan) -> Iterator[Fault]:
 def _against_graph(plan: DualModePlan, graph: OperatorGraph) -> Iterator[Fault]:
     """The plan's operators are the matrix work of the graph, and wait for all it makes them wait for."""
     place = {op.name: index for index, op in enumerate(plan.operators)}
-    found = [op for op in graph.operators if op.work is not None and op.work.macs > 0]
+    found = [op for op in graph.operators if op.one_product is not None]
     if [op.name for op in found] != [op.name for op in plan.operators]:
         yield Fault("plan", "its operators are not the matrix work of the graph")
         return
+    if uncovered_of(graph) != plan.uncovered:
+        yield Fault("plan", "what it leaves uncovered is not what the arrays cannot compute of the graph")
     # Bit masks: which matrix operators must be complete before an operator or a tensor.
     before: dict[str, int] = {}
     closure: list[int] = []

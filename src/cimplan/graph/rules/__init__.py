@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping
 
 from cimplan.graph.nodes import NodeView, TensorType
 from cimplan.graph.rules import elementwise, products, transformer, windows
-from cimplan.graph.rules.windows import NCHWC
+from cimplan.operator_types import MICROSOFT, NCHWC
 
 Rule = Callable[[NodeView], list[TensorType]]
-MICROSOFT = "com.microsoft"
 
 
 def _all(domain: str, names: str, rule: Rule) -> dict[tuple[str, str], Rule]:
@@ -38,6 +37,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     **_all(MICROSOFT, "BiasSplitGelu", elementwise.halve_last),
     **_all(MICROSOFT, "ExpandDims", elementwise.expand_dims),
     **_all(MICROSOFT, "QLinearConv", windows.quantised_convolution),
+    **_all(MICROSOFT, "QLinearConvTranspose", windows.quantised_transposed_convolution),
     **_all(MICROSOFT, "FusedConv NhwcConv NhwcFusedConv", windows.convolution),
     **_all(MICROSOFT, "NhwcMaxPool QLinearAveragePool MaxpoolWithMask", windows.pooling),
     **_all(MICROSOFT, "QLinearGlobalAveragePool", windows.global_pooling),
@@ -47,6 +47,8 @@ RULES: Mapping[tuple[str, str], Rule] = {
     **_all(NCHWC, "Upsample", windows.upsample),
     **_all(NCHWC, "ReorderOutput", windows.reorder_output),
     **_all(MICROSOFT, "FusedGemm GemmFastGelu", products.gemm_rule),
+    **_all(MICROSOFT, "GemmFloat8", products.float8_gemm_rule),
+    **_all(MICROSOFT, "MatMulInteger16", products.integer_matmul_rule),
     **_all(MICROSOFT, "QGemm", products.quantised_gemm_rule),
     **_all(MICROSOFT, "FusedMatMul TransposeMatMul FusedMatMulActivation", products.matmul_rule),
     **_all(MICROSOFT, "DynamicQuantizeMatMul MatMulIntegerToFloat", products.float_matmul_rule),
@@ -62,11 +64,13 @@ RULES: Mapping[tuple[str, str], Rule] = {
     **_all("", "LayerNormalization SimplifiedLayerNormalization", transformer.layer_normalisation),
     **_all("", "FusedConv", windows.convolution),
     **_all("", "MaxPool AveragePool LpPool", windows.pooling),
+    **_all("", "ConvTranspose", windows.transposed_convolution),
 }
 """Rule by (domain, operator)."""
 
-BETTER_THAN_ONNX = frozenset({"MaxPool", "AveragePool", "LpPool"})
+BETTER_THAN_ONNX = frozenset({"MaxPool", "AveragePool", "LpPool", "ConvTranspose"})
 """Standard operators whose rule here comes before onnx's.
 
-Under `ceil_mode` onnx counts a last window that starts in the trailing padding, which no run produces.
+Under `ceil_mode` onnx counts a last window that starts in the trailing padding, which no run produces; of a transposed
+convolution it adds `output_padding` to an output that `auto_pad` has fixed.
 """

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from cimplan.graph.nodes import NodeView, RuleError, TensorType
-
-# Which inputs are the two operands, where they are not inputs 0 and 1.
-_OPERANDS = {"QLinearMatMul": (0, 3), "QGemm": (0, 3)}
+from cimplan.graph.nodes import NodeView, RuleError, TensorType, dtype_name
+from cimplan.operator_types import TABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +59,12 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(result)
 
 
+def _operands(node: NodeView) -> tuple[int, int]:
+    """Return which inputs are the two operands."""
+    row = TABLE.get((node.domain, node.op_type))
+    return (0, 1) if row is None else (row.data, row.weight)
+
+
 def gemm(node: NodeView) -> Product:
     """Read a Gemm-like operator: two matrices, `transA`, `transB`.
 
@@ -69,7 +73,7 @@ def gemm(node: NodeView) -> Product:
     RuleError
         If they do not fit.
     """
-    left, right = _OPERANDS.get(node.op_type, (0, 1))
+    left, right = _operands(node)
     a, b = node.shape(left), node.shape(right)
     if len(a) != 2 or len(b) != 2:
         raise RuleError(f"multiplies shapes {a} and {b}, which are not matrices")
@@ -88,7 +92,7 @@ def matmul(node: NodeView) -> Product:
     RuleError
         If the operands do not fit.
     """
-    left, right = _OPERANDS.get(node.op_type, (0, 1))
+    left, right = _operands(node)
     a, b = node.shape(left), node.shape(right)
     if not a or not b:
         raise RuleError(f"multiplies shapes {a} and {b}, one of which is a scalar")
@@ -121,7 +125,7 @@ def packed_product(node: NodeView) -> Product:
 
 
 def gemm_rule(node: NodeView) -> list[TensorType]:
-    """Gemm, FusedGemm, GemmFastGelu."""
+    """Gemm and its fused forms."""
     return [TensorType(node.dtype(0), gemm(node).shape)]
 
 
@@ -131,6 +135,17 @@ def quantised_gemm_rule(node: NodeView) -> list[TensorType]:
     if node.has_input(7):
         dtype = node.dtype(8) if node.has_input(8) else node.dtype(0)
     return [TensorType(dtype, gemm(node).shape)]
+
+
+def float8_gemm_rule(node: NodeView) -> list[TensorType]:
+    """GemmFloat8: the element type of the output is the attribute `dtype`, float unless given."""
+    return [TensorType(dtype_name(node.integer("dtype", 1)), gemm(node).shape)]
+
+
+def integer_matmul_rule(node: NodeView) -> list[TensorType]:
+    """MatMulInteger16: sums of 32 bits, unsigned where both operands are."""
+    signed = not (node.dtype(0).startswith("u") and node.dtype(1).startswith("u"))
+    return [TensorType("int32" if signed else "uint32", matmul(node).shape)]
 
 
 def matmul_rule(node: NodeView) -> list[TensorType]:

@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cimplan.graph.nodes import NodeView, RuleError, TensorType
-
-NCHWC = "com.microsoft.nchwc"
-INTERNAL_NHWC = "com.ms.internal.nhwc"
+from cimplan.operator_types import INTERNAL_NHWC
 
 
 def channels_last(node: NodeView) -> bool:
@@ -115,6 +113,69 @@ def convolution(node: NodeView) -> list[TensorType]:
 def quantised_convolution(node: NodeView) -> list[TensorType]:
     """QLinearConv: inputs x, its scale and zero point, w, its scale and zero point, y's scale and zero point, B."""
     return _convolution(node, 0, 3, node.dtype(7) if node.has_input(7) else node.dtype(0))
+
+
+def transposed_extents(node: NodeView, spatial: tuple[int, ...], kernel: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the output extents of a transposed convolution, as ONNX Runtime computes them.
+
+    ``stride * (in - 1) + output_padding + dilation * (kernel - 1) + 1 - pads``. Under `auto_pad` SAME pads are what is
+    left over ``in * stride``, if anything is; `output_shape` says the extents themselves.
+
+    Parameters
+    ----------
+    node : NodeView
+        Gives strides, dilations, pads, output_padding, output_shape, auto_pad.
+    spatial, kernel : tuple of int
+        Input and kernel extents, in the same order.
+
+    Raises
+    ------
+    RuleError
+        If the attributes do not fit the rank.
+    """
+    rank = len(spatial)
+    strides = node.integers("strides", [1] * rank)
+    dilations = node.integers("dilations", [1] * rank)
+    pads = node.integers("pads", [0] * 2 * rank)
+    added = node.integers("output_padding", [0] * rank)
+    wanted = node.integers("output_shape", ())[-rank:]
+    auto_pad = node.text("auto_pad", "NOTSET") or "NOTSET"
+    if not (len(kernel) == len(strides) == len(dilations) == len(added) == rank and len(pads) == 2 * rank):
+        raise RuleError(f"has kernel, strides, dilations or pads that do not fit {rank} spatial dimensions")
+    if wanted:
+        if len(wanted) != rank:
+            raise RuleError(f"has an output_shape that does not fit {rank} spatial dimensions")
+        return wanted
+    extents = []
+    for axis, size in enumerate(spatial):
+        whole = strides[axis] * (size - 1) + added[axis] + dilations[axis] * (kernel[axis] - 1) + 1
+        if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+            whole = min(whole, size * strides[axis])
+        elif auto_pad == "NOTSET":
+            whole -= pads[axis] + pads[axis + rank]
+        if whole < 1:
+            raise RuleError(f"cuts a result of {spatial} down to nothing with its pads")
+        extents.append(whole)
+    return tuple(extents)
+
+
+def _transposed(node: NodeView, weight: int, dtype: str) -> list[TensorType]:
+    layout = Layout.of(node.shape(0), channels_last(node))
+    filters = node.shape(weight)
+    if len(filters) != len(layout.spatial) + 2:
+        raise RuleError(f"has a weight of shape {filters} for an input of shape {node.shape(0)}")
+    channels = filters[1] * node.integer("group", 1)
+    return [TensorType(dtype, layout.shape(channels, transposed_extents(node, layout.spatial, filters[2:])))]
+
+
+def transposed_convolution(node: NodeView) -> list[TensorType]:
+    """ConvTranspose: inputs X, W (C_in, C_out / groups, kernel), B."""
+    return _transposed(node, 1, node.dtype(0))
+
+
+def quantised_transposed_convolution(node: NodeView) -> list[TensorType]:
+    """QLinearConvTranspose: inputs as of QLinearConv, weights as of ConvTranspose."""
+    return _transposed(node, 3, node.dtype(7) if node.has_input(7) else node.dtype(0))
 
 
 def pooling(node: NodeView) -> list[TensorType]:
