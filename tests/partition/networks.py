@@ -196,3 +196,19 @@ def transformer(layers=24, *, width=256, heads=8, tokens=64, budget=200, **costs
         x = net.same("add", y, x)
     net.linear(net.same("norm", x), 1000)
     return net.problem(budget)
+
+
+def cells(count, *, width=32, size=28, budget=50, **costs):
+    """Cells of four steps whose inputs are the outputs of the two cells before: no operator is a cut for long."""
+    net = Network(**costs)
+    older = newer = net.conv(net.same("quantize", (None, 3, size, size)), width, 3)
+    for number in range(count):
+        states = [net.conv(older, width), net.conv(newer, width)]
+        for step in range(4):
+            first, second = states[(number + step) % len(states)], states[(number + 2 * step + 1) % len(states)]
+            left = net.conv(net.conv(first, width, 3, depthwise=True), width)
+            right = net.conv(second, width, 3) if step % 2 else net.same("maxpool", second)
+            states.append(net.same("add", left, right))
+        older, newer = newer, net.concat(*states[2:])
+    net.linear(net.add("mean", [newer], (newer[1], 1, 1)), 1000)
+    return net.problem(budget)

@@ -6,7 +6,8 @@ The steps, each in a module of its own:
 2. `block`: all trade-offs of each block by dynamic programming.
 3. `tables`, `fold`: (min,+) over the crossbars; a lower bound, and the choices that reach it.
 4. `realise`: the schedule of these choices. Where it meets the bound, it is proven optimal.
-5. Otherwise the bound is tightened: first by the leads of fillers, then by search.
+5. Otherwise the bound is tightened: first by the leads of fillers, then by search; and the schedule is improved, from
+   the best of the baselines on, by simulated annealing (`anneal`), which takes about as long as the search.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from math import log
 
 from cimplan.cost.problem import Problem
 from cimplan.partition import bounds, cpsat
+from cimplan.partition.anneal import anneal
+from cimplan.partition.baselines import all_cim, greedy, heft, single_cut
 from cimplan.partition.block import LABEL_LIMIT as BLOCK_LABELS
 from cimplan.partition.block import TooWideError, Ways
 from cimplan.partition.certify import certify
@@ -59,8 +62,17 @@ _TIMES = 3
 _FEW = 1_000
 """Labels that cost so little that it does not matter how they grow."""
 
-_WORTH_SCOUTS = 500
-"""Scouts are sent if the gap is more than one in so many of the best makespan."""
+_BASELINE_S = 0.3
+"""Seconds that a baseline may take, which matters on very large networks."""
+
+_WALK = 4
+"""Moves of simulated annealing for each label of a search, which takes about as long."""
+
+_WORTH_WALKING = 500
+"""There is a walk if the gap is more than one in so many of the best makespan."""
+
+_SHORT_WALK = 2_000
+"""Moves of the first walk, which are few beside what a search takes that does not find its schedule by itself."""
 
 _REALISED = 10_000
 """Operators of the schedules into which ways through the blocks are turned, best bound first; four ways at least."""
@@ -104,7 +116,7 @@ def solve(
         If no choice of options fits the budget.
     """
     refuse_infeasible(problem)
-    attempt = _Attempt(problem, progress, time_limit_s)
+    attempt = _Attempt(problem, progress, time_limit_s, seed=seed)
     attempt.offer(list_schedule(problem, least_choices(problem)), "first schedule")
     if warm_start is not None:
         attempt.offer(retimed(problem, warm_start.chosen, warm_start.start), "warm start")
@@ -124,6 +136,8 @@ def solve(
         attempt.statistics["stopped"] = "time limit"
     except KeyboardInterrupt:
         attempt.statistics["stopped"] = "interrupted"
+    if not attempt.closed:
+        attempt.offer_baselines()
     return attempt.solution()
 
 
@@ -141,6 +155,9 @@ class _Attempt:
     certificate: Certificate | None = None
     spine: Spine | None = None
     curve: tuple[CurvePoint, ...] = ()
+    seed: int = 0
+    walked: int = 0
+    asked_baselines: bool = False
     memory: dict[object, Ways] = field(default_factory=dict)
     statistics: dict[str, int | float | str] = field(default_factory=dict)
 
@@ -168,6 +185,33 @@ class _Attempt:
         if makespan < self.makespan:
             self.schedule, self.makespan = schedule, makespan
             self._report(phase)
+
+    def offer_baselines(self) -> None:
+        """Take the best of the baselines, which cost little; only once."""
+        if self.asked_baselines:
+            return
+        self.asked_baselines = True
+        for baseline in (heft, all_cim, greedy, single_cut):
+            found = baseline.solve(self.problem, time_limit_s=_BASELINE_S)
+            if found.schedule is not None:
+                self.offer(found.schedule, found.method)
+
+    def walk(self, moves: int) -> None:
+        """Improve the best schedule by so many moves of simulated annealing."""
+        self.offer_baselines()
+        if self.schedule is None or self.closed:
+            return
+        better = anneal(
+            self.problem,
+            self.schedule,
+            steps=moves,
+            seed=self.seed + self.walked,
+            enough=self.bound,
+            deadline=self.deadline,
+        )
+        self.walked += moves
+        self.statistics["moves"] = self.walked
+        self.offer(better, "annealing")
 
     def raise_bound(self, bound: int, certificate: Certificate | None, phase: str) -> None:
         """Take a bound if it is better; keep the certificate that proves most."""
@@ -260,6 +304,8 @@ def _close(attempt: _Attempt, tables: Tables, rest: Remaining, effort: int) -> N
                 for completion in some:
                     if not attempt.closed:
                         _refine(attempt, tables, search, labels, completion, ordered)
+            if not attempt.closed:
+                attempt.walk(max(_SHORT_WALK, _WALK * search.count))
         except SearchLimitError:
             _offer_first(attempt, tables, search.reached())
             continue
@@ -273,31 +319,35 @@ def _close(attempt: _Attempt, tables: Tables, rest: Remaining, effort: int) -> N
 
 
 def _ask(attempt: _Attempt, search: Search, tables: Tables, level: Level) -> list[Completion]:
-    """Ask a search for more and more, until it finds something; before asking for much, send scouts.
+    """Ask a search for more and more, until it finds something; before asking for much, look for a better schedule.
 
     How much there is to look at grows about exponentially with what is asked. The next question is chosen so that it
     may take some times as many labels as all before.
     """
-    known: list[Completion] = []
+
+    def improve(labels: int) -> int:
+        moves, gap = _WALK * labels, attempt.makespan - attempt.bound
+        if moves >= max(_SHORT_WALK, 2 * attempt.walked) and gap * _WORTH_WALKING > attempt.makespan:
+            attempt.walk(moves - attempt.walked)
+            search.goal.improve([(attempt.makespan, 0)])
+        return attempt.makespan
+
     begin, most = max(attempt.bound, min(search.least(), attempt.makespan)), attempt.makespan
     before, further = search.count, (most - begin) / _FIRST
     room = further
     while True:
         below = min(most, begin + 1 + int(room))
-        found = search.run(below)
+        found = search.run(below, improve)
         _offer_first(attempt, tables, found)
         most = min(most, attempt.makespan)
-        if not found and below >= most:
-            found, below = known, most
-        proven = min([below, *(completion.makespan for completion in found[:1])])
+        proven = min([below, most, *(completion.makespan for completion in found[:1])])
         certificate = certify(tables, proven, attempt.problem.budget, searched=level.exact)
         attempt.raise_bound(proven, certificate, "search")
         if found or attempt.closed or below >= most:
             return found
-        if room > further and not known and (most - begin) * _WORTH_SCOUTS > most:
-            known = search.scout(most)
-            _offer_first(attempt, tables, known)
-            most = min([attempt.makespan, *(completion.makespan for completion in known)])
+        most = improve(search.count)
+        if most <= attempt.bound:
+            return found
         growth = log(max(search.count, _FEW) / max(before, _FEW))
         before = search.count
         further = min(3 * room, max(room / 4, further * log(_TIMES) / growth if growth else 3 * room))
@@ -348,6 +398,9 @@ def _curve(attempt: _Attempt, network: Network) -> tuple[tuple[CurvePoint, ...],
 
 def _search(attempt: _Attempt, seed: int, patience_s: float | None) -> None:
     """Close the gap with the plain constraint model, as long as patience lasts."""
+    attempt.walk(_SHORT_WALK)
+    if attempt.closed:
+        return
     limits = [limit for limit in (attempt.left(), patience_s) if limit is not None]
     found = cpsat.solve(
         attempt.problem,

@@ -18,7 +18,7 @@ Without a pool (`players`), and from the first block on, the search is exact; ot
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from cimplan.cost.problem import HOST
@@ -141,13 +141,16 @@ class Search:
         nodes = [node for layer in self.layers for node in layer.values()]
         return min([node.rank(self.outlook, self.goal) for node in nodes], default=NEVER)
 
-    def run(self, below: int) -> list[Completion]:
+    def run(self, below: int, pause: Callable[[int], int] | None = None) -> list[Completion]:
         """Search for all schedules of a rank below some number.
 
         Parameters
         ----------
         below : int
             In terms of the goal's ranks; at least as much as the last time.
+        pause : callable, optional
+            Called from time to time with the labels so far, to look for something better in another way; returns the
+            rank below which there may be more to find.
 
         Returns
         -------
@@ -161,15 +164,17 @@ class Search:
         """
         asked = below
         below = self._dive(below, _DIVES)
-        pause, patience = self.count + _PATIENCE, _PATIENCE
+        longest, patience = self.count + _PATIENCE, _PATIENCE
         for layer in self.layers[:-1]:
             for state, node in list(layer.items()):
                 node.rank(self.outlook, self.goal)
                 self._follow(state, node, node.take(below))
-                if self.count > pause:
+                if self.count > longest:
                     below = self._dive(below, 1)
+                    if pause is not None:
+                        below = min(below, pause(self.count))
                     patience *= 2
-                    pause = self.count + patience
+                    longest = self.count + patience
         return self._found(asked)
 
     def scout(self, below: int) -> list[Completion]:
