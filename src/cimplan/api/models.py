@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cimplan.cache import cached_file
 from cimplan.errors import InputError
@@ -16,6 +16,8 @@ from cimplan.zoo.cache import cache_key, cached
 from cimplan.zoo.reference import PREFIX, ZooReference, parse
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from cimplan.graph.operators import OperatorGraph
 
 FORMS = ("int8", "float")
@@ -37,6 +39,8 @@ class Model:
         True if the file has the shapes of the weights only: it can be compiled, not run.
     shapes : mapping of str to tuple of int
         Shapes the user gave for inputs with unknown dimensions.
+    values : mapping of str to array
+        Values the user gave for inputs on which shapes or times depend.
     """
 
     source: str
@@ -44,16 +48,23 @@ class Model:
     name: str
     weightless: bool = False
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    values: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
 
     @cached_property
     def graph(self) -> OperatorGraph:
         """The operators as they stand in the file, before any optimisation; weights are not read."""
         from cimplan.graph.read import read_graph
 
-        return read_graph(self.path, shapes=self.shapes)
+        return read_graph(self.path, shapes=self.shapes, values=self.values)
 
 
-def load(source: str | Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Model:
+def load(
+    source: str | Path,
+    *,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    values: Mapping[str, Any] | None = None,
+) -> Model:
     """Find a model.
 
     Parameters
@@ -64,18 +75,41 @@ def load(source: str | Path, *, shapes: Mapping[str, tuple[int, ...]] | None = N
         kept in the user's cache.
     shapes : mapping of str to tuple of int, optional
         Shapes of inputs whose dimensions the file leaves open.
+    dims : mapping of str to int, optional
+        Sizes of dimensions by the names the file gives them.
+    values : mapping of str to array, number or sequence, optional
+        Values of inputs on which shapes or times depend; they are used when the model is measured. One number fills an
+        input of known shape.
 
     Returns
     -------
     Model
-        Nothing of it is read yet.
+        Nothing of it is read yet, unless dimensions or values have to be matched with its inputs.
 
     Raises
     ------
     InputError
-        If there is no such file or reference network.
+        If there is no such file or reference network, or dimensions or values do not fit its inputs.
     """
-    shapes = dict(shapes or {})
+    found = _found(source, dict(shapes or {}))
+    if not dims and not values:
+        return found
+    return _with_inputs(found, dict(dims or {}), dict(values or {}))
+
+
+def _with_inputs(model: Model, dims: Mapping[str, int], values: Mapping[str, Any]) -> Model:
+    """Return a model with what named dimensions and values mean for its inputs."""
+    from cimplan.graph.binding import shapes_of_dimensions
+    from cimplan.graph.read import inputs_of
+    from cimplan.graph.values import values_of
+
+    inputs = inputs_of(model.path)
+    shapes = shapes_of_dimensions(inputs, dims, model.shapes, model.source)
+    arrays = values_of(inputs, values, shapes, model.source)
+    return replace(model, shapes=shapes | {name: array.shape for name, array in arrays.items()}, values=arrays)
+
+
+def _found(source: str | Path, shapes: Mapping[str, tuple[int, ...]]) -> Model:
     text = str(source)
     if not isinstance(source, Path) and text.startswith(PREFIX):
         return _from_zoo(text, shapes)

@@ -77,6 +77,7 @@ def profile(
     taken = take(
         found.path,
         shapes=found.shapes,
+        values=found.values,
         threads=threads,
         time_budget_s=TIME_BUDGET_S if measure_s is None else measure_s,
         progress=count,
@@ -108,7 +109,7 @@ def estimate(model: Model | str | Path, processor: str = "cortex-a72") -> HostPr
 
     found = _as_model(model)
     _require_weights(found)
-    return _named(estimate_path(found.path, processor, shapes=found.shapes), found)
+    return _named(estimate_path(found.path, processor, shapes=found.shapes, values=found.values), found)
 
 
 def cost(
@@ -152,6 +153,7 @@ def cost(
     """
     from cimplan.cost.build import build_problem
     from cimplan.cost.profile import load as load_profile
+    from cimplan.graph.values import described
     from cimplan.hardware import DEFAULT_PRESET, with_overrides
     from cimplan.hardware import load as load_hardware
     from cimplan.hardware.schema import Hardware as HardwareType
@@ -169,6 +171,7 @@ def cost(
         if found is not None:
             profile.require_model(found.path, where)
             profile.require_shapes(found.shapes, where)
+            profile.require_values(described(found.values), where)
     elif found is None:
         raise InputError("there is neither a model nor a profile", fix="Give one of the two")
     elif chip.host.estimate is not None:

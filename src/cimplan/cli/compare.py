@@ -17,7 +17,16 @@ from cimplan.cli.dual_mode_options import (
     UncoveredOption,
     choose,
 )
-from cimplan.cli.options import HardwareOption, JsonOption, MeasureOption, QuietOption, ShapeOption, parse_shapes
+from cimplan.cli.options import (
+    DimOption,
+    HardwareOption,
+    JsonOption,
+    MeasureOption,
+    QuietOption,
+    ShapeOption,
+    ValueOption,
+    load_model,
+)
 from cimplan.cli.partition import (
     BusOption,
     CrossbarsOption,
@@ -67,6 +76,8 @@ def compare(
     threads: ThreadsOption = 1,
     measure_for: MeasureOption = None,
     shape: ShapeOption = None,
+    dim: DimOption = None,
+    value: ValueOption = None,
     list_methods: Annotated[bool, typer.Option("--list", help="List the methods and stop.")] = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -102,7 +113,7 @@ def compare(
         chosen = choose(chip, cost_model, reading, arrays, set_fields)
         _compare_dual_mode(
             model, chosen.hardware, _names(methods, _dual_mode_methods()), chosen.readings, split_size, segment_pieces,
-            limit_s, shape, allow_uncovered=allow_uncovered, as_json=json, quiet=quiet,
+            limit_s, shape, dim, value, allow_uncovered=allow_uncovered, as_json=json, quiet=quiet,
         )  # fmt: skip
         return
     _refuse(for_dual_mode, chip, "a crossbar accelerator")
@@ -113,7 +124,18 @@ def compare(
 
     names = _names(methods, {name: method.available() for name, method in METHODS.items()})
     costed = costed_network(
-        model, hardware, profile, crossbars, mvm_latency, bus_bandwidth, threads, measure_for, shape, quiet or json
+        model,
+        hardware,
+        profile,
+        crossbars,
+        mvm_latency,
+        bus_bandwidth,
+        threads,
+        measure_for,
+        shape,
+        dim,
+        value,
+        quiet or json,
     )
 
     def compared(name: str) -> dict[str, Any]:
@@ -171,6 +193,8 @@ def _compare_dual_mode(
     segment_pieces: int | None,
     limit_s: float | None,
     shape: list[str] | None,
+    dim: list[str] | None,
+    value: list[str] | None,
     *,
     allow_uncovered: bool,
     as_json: bool,
@@ -178,12 +202,11 @@ def _compare_dual_mode(
 ) -> None:
     from cimplan.api.compiling import compile_plan
     from cimplan.api.interrupts import interrupts
-    from cimplan.api.models import load
     from cimplan.errors import InputError, InternalError
 
     if model is None:
         raise InputError("no model is given", fix="Name an ONNX file or a reference network such as zoo:resnet18")
-    found = load(model, shapes=parse_shapes(shape))
+    found = load_model(model, shape, dim, value)
 
     def compared(name: str) -> dict[str, Any]:
         with working(f"compiling with {name}", quiet=quiet or as_json) as tell:

@@ -22,13 +22,15 @@ from cimplan.cli.dual_mode_options import (
     choose,
 )
 from cimplan.cli.options import (
+    DimOption,
     JsonOption,
     ModelArgument,
     OutputOption,
     QuietOption,
     ShapeOption,
+    ValueOption,
     files_named,
-    parse_shapes,
+    load_model,
 )
 
 if TYPE_CHECKING:
@@ -60,6 +62,8 @@ def compile_model(
     ] = None,
     allow_uncovered: UncoveredOption = False,
     shape: ShapeOption = None,
+    dim: DimOption = None,
+    value: ValueOption = None,
     output: OutputOption = None,
     program: Annotated[
         Path | None, typer.Option("--program", metavar="FILE", help="Also write the meta-operator program.")
@@ -73,7 +77,6 @@ def compile_model(
 ) -> None:
     """Cut a network into segments and decide which arrays compute and which remember in each, and write the program."""
     from cimplan.api.compiling import compile as compile_network
-    from cimplan.api.models import load
     from cimplan.errors import InputError
     from cimplan.files import check_writable
     from cimplan.units import parse_duration_ns
@@ -87,7 +90,7 @@ def compile_model(
     chosen = choose(hardware, cost_model, reading, arrays, set_fields)
     with working("compiling", quiet=quiet or json) as tell:
         compiled = compile_network(
-            load(model, shapes=parse_shapes(shape)),
+            load_model(model, shape, dim, value),
             chosen.hardware,
             method=method,
             readings=chosen.readings,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cimplan.cli.console import emit, emit_json
-from cimplan.cli.options import JsonOption, ShapeOption, files_named, parse_shapes
+from cimplan.cli.options import DimOption, JsonOption, ShapeOption, ValueOption, files_named, load_model
 from cimplan.cli.plans import dual_mode_plan
 
 _ONNX = "onnx"
@@ -34,6 +34,8 @@ def export(
         bool, typer.Option("--parts", help="With onnx: one file per part and a manifest, in the folder FILE.")
     ] = False,
     shape: ShapeOption = None,
+    dim: DimOption = None,
+    value: ValueOption = None,
     json: JsonOption = False,
 ) -> None:
     """Write a plan of `partition` or `compile` as a timeline, a table, annotated ONNX, or a program."""
@@ -44,8 +46,8 @@ def export(
     known = sorted({*FORMATS, *DUAL_MODE_FORMATS, _ONNX})
     if to not in known:
         raise InputError(f"there is no format {to!r}", where="--to", fix=did_you_mean(to, known))
-    value = read_json(plan, "plan")
-    kind = value.get("kind") if isinstance(value, dict) else None
+    content = read_json(plan, "plan")
+    kind = content.get("kind") if isinstance(content, dict) else None
     dual_mode = kind == "dual_mode_plan"
     if to != _ONNX and (model is not None or parts):
         raise InputError("--model and --parts go with --to onnx only")
@@ -61,9 +63,9 @@ def export(
         for path in _paths(output, to, dual_mode=dual_mode):
             check_writable(path, plan, *files_named(model))
     if dual_mode:
-        written = DUAL_MODE_FORMATS[to](dual_mode_plan(value, plan), output)
+        written = DUAL_MODE_FORMATS[to](dual_mode_plan(content, plan), output)
     elif to == _ONNX:
-        written = _annotated(plan, output, model, shape, parts=parts)
+        written = _annotated(plan, output, model, shape, dim, value, parts=parts)
     else:
         from cimplan.plan.plan import Plan
 
@@ -86,15 +88,21 @@ def _paths(output: Path, to: str, *, dual_mode: bool) -> tuple[Path, ...]:
 
 
 def _annotated(
-    plan: Path, output: Path, model: str | None, shape: list[str] | None, *, parts: bool
+    plan: Path,
+    output: Path,
+    model: str | None,
+    shape: list[str] | None,
+    dim: list[str] | None,
+    value: list[str] | None,
+    *,
+    parts: bool,
 ) -> tuple[Path, ...]:
-    from cimplan.api.models import load
     from cimplan.errors import InputError
     from cimplan.export.onnx import write_onnx, write_parts
     from cimplan.plan.plan import Plan
 
     if model is None:
         raise InputError("--to onnx needs the model", why="a plan holds no weights", fix="Give --model MODEL")
-    found = load(model, shapes=parse_shapes(shape))
+    found = load_model(model, shape, dim, value)
     write = write_parts if parts else write_onnx
-    return write(Plan.read(plan), output, model=found.path, shapes=found.shapes)
+    return write(Plan.read(plan), output, model=found.path, shapes=found.shapes, values=found.values)

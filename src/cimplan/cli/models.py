@@ -9,14 +9,16 @@ import typer
 
 from cimplan.cli.console import emit, emit_json, facts, printable, table, working
 from cimplan.cli.options import (
+    DimOption,
     HardwareOption,
     JsonOption,
     MeasureOption,
     ModelArgument,
     QuietOption,
     ShapeOption,
+    ValueOption,
     files_named,
-    parse_shapes,
+    load_model,
 )
 
 
@@ -24,16 +26,17 @@ def inspect(
     model: ModelArgument,
     hardware: HardwareOption = "rram-256",
     shape: ShapeOption = None,
+    dim: DimOption = None,
+    value: ValueOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Show operators, shapes, MACs, lowered sizes, crossbars needed, and why an operator is not supported."""
     from cimplan.api.inspection import inspect_model
-    from cimplan.api.models import load
     from cimplan.units import format_size
 
     with working("reading the model", quiet=quiet or json):
-        found = inspect_model(load(model, shapes=parse_shapes(shape)), hardware)
+        found = inspect_model(load_model(model, shape, dim, value), hardware)
     if json:
         emit_json(found.to_json())
         return
@@ -83,11 +86,11 @@ def quantize(
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**31 - 1, help="Of random calibration data.")] = 0,
     shape: ShapeOption = None,
+    dim: DimOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Quantise a float model to int8 (static, through ONNX Runtime's own quantiser)."""
-    from cimplan.api.models import load
     from cimplan.files import check_writable
     from cimplan.graph.quantise import quantise
 
@@ -95,7 +98,7 @@ def quantize(
     if model.startswith("zoo:") and "form=" not in model:
         source = f"{model}{'&' if '?' in model else '?'}form=float"
     with working("quantising", quiet=quiet or json):
-        found = load(source, shapes=parse_shapes(shape))
+        found = load_model(source, shape, dim, None)
         check_writable(output, found.path)
         quantise(found.path, output, calibration=calibration, seed=seed, shapes=found.shapes)
     if json:
@@ -116,19 +119,20 @@ def profile(
         typer.Option("--estimate", metavar="PROCESSOR", help="Estimate a processor instead of measuring this one."),
     ] = None,
     shape: ShapeOption = None,
+    dim: DimOption = None,
+    value: ValueOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Measure every operator of a model on this machine; the file travels."""
     from cimplan.api import partitioning
-    from cimplan.api.models import load
     from cimplan.files import check_writable
     from cimplan.units import format_duration, parse_duration_ns
 
     measure_s = None if measure_for is None else parse_duration_ns(measure_for) / 1e9
     check_writable(output, *files_named(model))
     with working("preparing", quiet=quiet or json) as tell:
-        found = load(model, shapes=parse_shapes(shape))
+        found = load_model(model, shape, dim, value)
         if estimate is not None:
             result = partitioning.estimate(found, estimate)
         else:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cimplan.errors import InputError
+
+if TYPE_CHECKING:
+    from cimplan.api.models import Model
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="ONNX file, or zoo:NAME.", show_default=False)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -16,6 +19,19 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")
 ShapeOption = Annotated[
     list[str] | None,
     typer.Option("--shape", metavar="NAME=1,3,224,224", help="Shape of an input with open dimensions; repeatable."),
+]
+DimOption = Annotated[
+    list[str] | None,
+    typer.Option("--dim", metavar="NAME=N", help="Size of a dimension by the name the model gives it; repeatable."),
+]
+ValueOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--value",
+        metavar="NAME=V|FILE.npz",
+        help="Value of an input on which shapes or times depend: a number, numbers with commas, NAME=FILE.npy, or a "
+        "file of arrays by name; repeatable.",
+    ),
 ]
 OutputOption = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
 MeasureOption = Annotated[
@@ -47,6 +63,92 @@ def parse_shapes(texts: Iterable[str] | None) -> dict[str, tuple[int, ...]]:
             raise InputError(f"the shape of {name!r} is given twice", where="--shape")
         shapes[name] = tuple(int(part) for part in parts)
     return shapes
+
+
+def parse_dims(texts: Iterable[str] | None) -> dict[str, int]:
+    """Parse ``num_atoms=100`` into sizes by the name of a dimension.
+
+    Raises
+    ------
+    InputError
+        If a text has another form, or a name is given twice.
+    """
+    dims: dict[str, int] = {}
+    for text in texts or ():
+        name, equals, size = text.rpartition("=")
+        size = size.strip()
+        if not equals or not name or not (size.isascii() and size.isdigit() and len(size) < 10):
+            raise InputError(f"{text!r} is not a size", where="--dim", fix="Write --dim NAME=100")
+        if name in dims:
+            raise InputError(f"the dimension {name!r} is given twice", where="--dim")
+        dims[name] = int(size)
+    return dims
+
+
+def parse_values(texts: Iterable[str] | None) -> dict[str, Any]:
+    """Parse ``sr=16000``, ``x=1,2,3``, ``x=FILE.npy`` or ``FILE.npz`` into values by input name.
+
+    Raises
+    ------
+    InputError
+        If a text has another form, a file cannot be read, or a name is given twice.
+    """
+    values: dict[str, Any] = {}
+    for text in texts or ():
+        name, equals, written = text.rpartition("=")
+        if written.endswith(".npz") and not equals:
+            found = _arrays(Path(written))
+        elif equals and name and written.endswith(".npy"):
+            found = {name: _array(Path(written))}
+        elif equals and name and written.strip():
+            found = {name: _numbers(written, text)}
+        else:
+            raise InputError(f"{text!r} is not a value", where="--value", fix=_WRITE_VALUE)
+        for key, value in found.items():
+            if key in values:
+                raise InputError(f"the value of {key!r} is given twice", where="--value")
+            values[key] = value
+    return values
+
+
+_WRITE_VALUE = "Write --value NAME=16000, --value NAME=1,2,3, --value NAME=FILE.npy or --value FILE.npz"
+_TRUTH = {"true": True, "false": False}
+
+
+def _numbers(written: str, text: str) -> Any:
+    parts = [part.strip().lower() for part in written.split(",")]
+    numbers = [_TRUTH[part] if part in _TRUTH else number_or_text(part) for part in parts]
+    if any(isinstance(number, str) for number in numbers):
+        raise InputError(f"{text!r} is not a value", where="--value", fix=_WRITE_VALUE)
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def _array(path: Path) -> Any:
+    import numpy as np
+
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError("cannot read the values", where=str(path), why=str(error)[:200], fix=_WRITE_VALUE) from error
+
+
+def _arrays(path: Path) -> dict[str, Any]:
+    from zipfile import BadZipFile
+
+    try:
+        with _array(path) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, AttributeError, TypeError, BadZipFile) as error:
+        raise InputError("cannot read the values", where=str(path), why=str(error)[:200], fix=_WRITE_VALUE) from error
+
+
+def load_model(
+    model: str, shape: Iterable[str] | None, dim: Iterable[str] | None, value: Iterable[str] | None
+) -> Model:
+    """Find a model, with what the options say of its inputs."""
+    from cimplan.api.models import load
+
+    return load(model, shapes=parse_shapes(shape), dims=parse_dims(dim), values=parse_values(value))
 
 
 def parse_fixes(texts: Iterable[str] | None) -> dict[str, str]:

@@ -9,13 +9,16 @@ import typer
 
 from cimplan.cli.console import emit, emit_json, facts, note, printable, table, terminating, working
 from cimplan.cli.options import (
+    DimOption,
     HardwareOption,
     JsonOption,
     MeasureOption,
     OutputOption,
     QuietOption,
     ShapeOption,
+    ValueOption,
     files_named,
+    load_model,
     parse_fixes,
     parse_shapes,
 )
@@ -84,6 +87,8 @@ def partition(
     threads: ThreadsOption = 1,
     measure_for: MeasureOption = None,
     shape: ShapeOption = None,
+    dim: DimOption = None,
+    value: ValueOption = None,
     output: OutputOption = None,
     all_operators: Annotated[bool, typer.Option("--all", help="List every operator with its reason.")] = False,
     json: JsonOption = False,
@@ -107,7 +112,18 @@ def partition(
         check_writable(output, *files_named(model, hardware), profile, warm_start)
     start = None if warm_start is None else Plan.read(warm_start)
     costed = costed_network(
-        model, hardware, profile, crossbars, mvm_latency, bus_bandwidth, threads, measure_for, shape, quiet or json
+        model,
+        hardware,
+        profile,
+        crossbars,
+        mvm_latency,
+        bus_bandwidth,
+        threads,
+        measure_for,
+        shape,
+        dim,
+        value,
+        quiet or json,
     )
     if start is not None:
         _require_start(start, fixed(costed.problem, fixes), str(warm_start))
@@ -157,10 +173,11 @@ def costed_network(
     threads: int,
     measure_for: str | None,
     shape: list[str] | None,
+    dim: list[str] | None,
+    value: list[str] | None,
     quiet: bool,
 ) -> CostedNetwork:
     """Return what the options ask for, costed."""
-    from cimplan.api.models import load
     from cimplan.api.partitioning import cost
     from cimplan.cost.profile_file import load as load_profile
     from cimplan.errors import InputError
@@ -169,16 +186,17 @@ def costed_network(
 
     if profile is not None and measure_for is not None:
         raise InputError("--measure-for does not go with --profile", why="a saved profile is not measured again")
-    shapes = parse_shapes(shape)
     latency_ns = None if mvm_latency is None else parse_duration_ns(mvm_latency)
     bandwidth_gbps = None if bus_bandwidth is None else parse_bandwidth_gbps(bus_bandwidth)
     measure_s = None if measure_for is None else parse_duration_ns(measure_for) / 1e9
     chip = load_hardware(hardware)
     with working("reading the model", quiet=quiet) as tell:
-        found = None if model is None else load(model, shapes=shapes)
+        found = None if model is None else load_model(model, shape, dim, value)
         if found is None and profile is not None:
             # Without a model the shapes are those of the profile, and others cannot be had from it.
-            load_profile(profile).require_shapes(shapes, str(profile))
+            load_profile(profile).require_shapes(parse_shapes(shape), str(profile))
+            if dim or value:
+                raise InputError("--dim and --value need the model", why="a profile does not hold what they name")
         return cost(
             found,
             chip,

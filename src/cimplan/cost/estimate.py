@@ -17,11 +17,14 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from cimplan.cost.profile_file import HostProfile, MachineRecord, ModelRecord, Timing, record_of
 from cimplan.errors import InputError, InternalError, did_you_mean
 from cimplan.graph.operators import BITS_OF_DTYPE, Operator, OperatorGraph
+from cimplan.graph.values import described
 from cimplan.hardware import document
 from cimplan.hardware.quantities import BandwidthGbps, DurationNs, FrequencyHz, SizeBytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from cimplan.graph.values import Values
 
 _QUANTISED_BITS = 8
 
@@ -128,7 +131,11 @@ def parameters(name: str) -> HostEstimate:
 
 
 def estimate(
-    source: Path | HostProfile, host: str, *, shapes: Mapping[str, tuple[int, ...]] | None = None
+    source: Path | HostProfile,
+    host: str,
+    *,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    values: Values | None = None,
 ) -> HostProfile:
     """Return the estimated profile of a network on a host that is not at hand.
 
@@ -141,6 +148,8 @@ def estimate(
         Name of an estimated host, such as ``cortex-a72``.
     shapes : mapping of str to tuple of int, optional
         Shapes of inputs whose dimensions the model leaves open.
+    values : mapping of str to array, optional
+        Inputs that are not random but given.
 
     Returns
     -------
@@ -157,8 +166,9 @@ def estimate(
         return _profile(source.graph(), source.model, rates, source.machine.architecture)
     from cimplan.cost.profile import model_record, optimised_graph
 
-    graph, architecture = optimised_graph(source, shapes=shapes)
-    return _profile(graph, model_record(source), rates, architecture)
+    graph, architecture = optimised_graph(source, shapes=shapes, values=values)
+    profile = _profile(graph, model_record(source), rates, architecture)
+    return profile.model_copy(update={"values": described(values or {})})
 
 
 def estimate_operator(graph: OperatorGraph, op: Operator, rates: HostEstimate) -> EstimatedTime:

@@ -22,11 +22,13 @@ from cimplan.cost.recorded import fastest_quarter, midmean, spread
 from cimplan.errors import CimplanError, InputError
 from cimplan.files import sha256_of
 from cimplan.graph.operators import OperatorGraph
+from cimplan.graph.values import described
 
 if TYPE_CHECKING:
     import onnxruntime as ort
 
     from cimplan.cost.runs import Prepared
+    from cimplan.graph.values import Values
 
 Progress = Callable[[int, int], None]
 """Called with the runs that count so far and the runs that are to count in all."""
@@ -46,6 +48,7 @@ def measure(
     time_budget_s: float = TIME_BUDGET_S,
     seed: int = 0,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    values: Values | None = None,
     progress: Progress | None = None,
 ) -> HostProfile:
     """Measure a model on this machine.
@@ -67,6 +70,8 @@ def measure(
         Of the random inputs.
     shapes : mapping of str to tuple of int, optional
         Shapes of inputs whose dimensions the model leaves open.
+    values : mapping of str to array, optional
+        Inputs that are not random but given.
     progress : callable, optional
         Called now and then with runs done and runs in all.
 
@@ -90,7 +95,7 @@ def measure(
     known_ns = _known_reference_ns()
     with tempfile.TemporaryDirectory(prefix="cimplan-profile-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        prepared = _prepare(path, folder, threads, given, seed)
+        prepared = _prepare(path, folder, threads, given, seed, values)
         recording = running.record(
             prepared,
             folder,
@@ -110,6 +115,7 @@ def measure(
             "model": model_record(path),
             "machine": MachineRecord(**running.machine_values(threads), onnx=package_version("onnx")),
             "shapes": given,
+            "values": described(values or {}),
             "recording": recording.to_values(),
         }
     )
@@ -122,6 +128,7 @@ def cached_or_measure(
     threads: int = 1,
     time_budget_s: float = TIME_BUDGET_S,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    values: Values | None = None,
     progress: Progress | None = None,
 ) -> HostProfile:
     """Return the profile of a model on this machine, measured once and kept in the cache.
@@ -139,6 +146,7 @@ def cached_or_measure(
 
     model_hash = _hash(path)
     given = ",".join(f"{name}={'x'.join(map(str, shape))}" for name, shape in sorted((shapes or {}).items()))
+    given += "".join(f";{name}={value}" for name, value in described(values or {}).items())
     versions = [f"{package}={package_version(package)}" for package in ("onnxruntime", "cimplan")]
     effort = (f"threads={threads}", f"budget={time_budget_s:g}s")
     key = "|".join((path.stem, "profile 2", model_hash, given, *effort, cpu_name(), platform.machine(), *versions))
@@ -147,7 +155,9 @@ def cached_or_measure(
         with suppress(InputError):
             return load(kept)
         kept.unlink(missing_ok=True)
-    profile = measure(path, threads=threads, time_budget_s=time_budget_s, shapes=shapes, progress=progress)
+    profile = measure(
+        path, threads=threads, time_budget_s=time_budget_s, shapes=shapes, values=values, progress=progress
+    )
     if profile.disturbed:
         return profile
     return load(cached_file(key, ".json", lambda target: _write(target, profile.to_json())))
@@ -158,7 +168,11 @@ def _write(target: Path, text: str) -> None:
 
 
 def optimised_graph(
-    path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None, save_to: Path | None = None
+    path: Path,
+    *,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    values: Values | None = None,
+    save_to: Path | None = None,
 ) -> tuple[OperatorGraph, str]:
     """Return the graph as ONNX Runtime optimises it here, and this machine's architecture.
 
@@ -175,7 +189,7 @@ def optimised_graph(
     with tempfile.TemporaryDirectory(prefix="cimplan-graph-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         given = dict(shapes or {})
-        prepared = _prepare(path, folder, 1, given, 0)
+        prepared = _prepare(path, folder, 1, given, 0, values)
         prepared.original = None
         tensors = running.recorded_tensors(prepared, folder)
         if save_to is not None:
@@ -183,7 +197,14 @@ def optimised_graph(
         return _read_graph(prepared.saved, tensors, given, path), platform.machine()
 
 
-def _prepare(path: Path, folder: Path, threads: int, shapes: Mapping[str, tuple[int, ...]], seed: int) -> Prepared:
+def _prepare(
+    path: Path,
+    folder: Path,
+    threads: int,
+    shapes: Mapping[str, tuple[int, ...]],
+    seed: int,
+    values: Values | None,
+) -> Prepared:
     from cimplan.cost import host
     from cimplan.cost import runs as running
 
@@ -205,6 +226,7 @@ def _prepare(path: Path, folder: Path, threads: int, shapes: Mapping[str, tuple[
         external=beside or size >= _EXTERNAL_FROM_BYTES,
         seed=seed,
         verify=verify,
+        values=dict(values or {}),
     )
 
 
@@ -253,10 +275,12 @@ def _weights(path: Path) -> tuple[int, bool]:
     ONNX Runtime would open any file a model names as external data; the check keeps that to the model's folder.
     """
     from cimplan.graph.external import require_external_data
-    from cimplan.graph.read import all_tensors
+    from cimplan.graph.read import all_tensors, require_readable
     from cimplan.graph.skim import read_skeleton
 
-    beside = require_external_data(all_tensors(read_skeleton(path).graph), path)
+    model = read_skeleton(path)
+    require_readable(model, str(path))
+    beside = require_external_data(all_tensors(model.graph), path)
     return path.stat().st_size + sum(data.stat().st_size for data in beside), bool(beside)
 
 

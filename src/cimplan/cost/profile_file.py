@@ -190,6 +190,7 @@ class HostProfile(Record):
     machine: MachineRecord
     measurement: Measurement | None = None
     notes: Names = ()
+    values: dict[str, str] = Field(default_factory=dict)
     graph_record: GraphRecord = Field(alias="graph")
     times: dict[str, Timing]
 
@@ -262,6 +263,23 @@ class HostProfile(Record):
                     where=where,
                     why=f"input {name!r} was profiled as {list(profiled)}",
                     fix="Profile the model again with this shape, or drop --shape",
+                )
+
+    def require_values(self, values: Mapping[str, str], where: str = "profile") -> None:
+        """Refuse values of inputs other than those that were profiled with, as `graph.values.described` writes them.
+
+        Raises
+        ------
+        InputError
+            Names the input and both values.
+        """
+        for name, value in values.items():
+            if self.values.get(name) != value:
+                raise InputError(
+                    f"the profile was not made with this value of {name!r}",
+                    where=where,
+                    why=f"it was made with {self.values.get(name, 'one of its own')}, and this is {value}",
+                    fix="Profile the model again with this value, or drop --value",
                 )
 
     def save(self, path: Path) -> None:

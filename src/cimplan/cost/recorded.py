@@ -94,6 +94,7 @@ class RecordingFile(Record):
     model: ModelRecord
     machine: MachineRecord
     shapes: dict[str, Shape] = Field(default_factory=dict)
+    values: dict[str, str] = Field(default_factory=dict)
     recording: RunsRecord
 
 
@@ -263,7 +264,10 @@ def _profile(
         scale=scale,
         resolution_ns=PROFILER_RESOLUTION_NS,
     )
-    return profile_with(found.model, found.machine, graph, estimates, raw_ns, measurement, notes, found.cimplan_version)
+    profile = profile_with(
+        found.model, found.machine, graph, estimates, raw_ns, measurement, notes, found.cimplan_version
+    )
+    return profile.model_copy(update={"values": found.values})
 
 
 def profile_with(

@@ -78,7 +78,16 @@ _NUMPY_OF_TYPE: Mapping[str, Any] = {
     "tensor(uint64)": np.uint64,
     "tensor(bool)": np.bool_,
 }
-_DTYPE_OF_EVENT = {"float": "float32", "double": "float64"}
+_DTYPE_OF_EVENT = {
+    "float": "float32",
+    "double": "float64",
+    # Packed types are called after what a byte holds.
+    "int4x2": "int4",
+    "uint4x2": "uint4",
+    "int2x4": "int2",
+    "uint2x4": "uint2",
+    "float4e2m1x2": "float4e2m1",
+}
 
 _MOST_TIMES_AGAIN = 3
 _PATIENCE = 0.2
@@ -238,11 +247,16 @@ def open_session(
 
 
 def make_feed(
-    session: ort.InferenceSession, shapes: Mapping[str, tuple[int, ...]], filling: str, seed: int, where: str
+    session: ort.InferenceSession,
+    shapes: Mapping[str, tuple[int, ...]],
+    filling: str,
+    seed: int,
+    where: str,
+    values: Feed | None = None,
 ) -> Feed:
     """Return inputs of the right type and shape; whole numbers wider than a byte stay 0 or 1, as they may be indices.
 
-    `where` names the model in errors.
+    `where` names the model in errors; `values` holds inputs that are not made but given.
 
     Raises
     ------
@@ -252,6 +266,9 @@ def make_feed(
     random = np.random.default_rng(seed)
     feed: Feed = {}
     for value in session.get_inputs():
+        if values and value.name in values:
+            feed[value.name] = values[value.name]
+            continue
         dtype = _NUMPY_OF_TYPE.get(value.type)
         if dtype is None:
             raise InputError(
@@ -275,8 +292,23 @@ def make_feed(
     return feed
 
 
+def runner(session: ort.InferenceSession, feed: Feed) -> Callable[[], object]:
+    """Return what runs a network once; its outputs are not looked at, and may be of types that numpy lacks."""
+    outputs = session.get_outputs()
+    if all(value.type in _NUMPY_OF_TYPE or not value.type.startswith("tensor(") for value in outputs):
+        return lambda: session.run(None, feed)
+    # bfloat16, float8, int4: ONNX Runtime cannot turn them into arrays.
+    names = [value.name for value in outputs]
+    given = {name: ort.OrtValue.ortvalue_from_numpy(value) for name, value in feed.items()}
+    return lambda: session.run_with_ort_values(names, given)
+
+
 def working_feed(
-    session: ort.InferenceSession, shapes: Mapping[str, tuple[int, ...]], seed: int, where: str
+    session: ort.InferenceSession,
+    shapes: Mapping[str, tuple[int, ...]],
+    seed: int,
+    where: str,
+    values: Feed | None = None,
 ) -> tuple[str, Feed]:
     """Return inputs the model accepts: random ones, else zeros, else ones.
 
@@ -287,16 +319,20 @@ def working_feed(
     """
     first: Exception | None = None
     for filling in ("random", "zeros", "ones"):
-        feed = make_feed(session, shapes, filling, seed, where)
+        feed = make_feed(session, shapes, filling, seed, where, values)
         try:
-            session.run(None, feed)
+            runner(session, feed)()
         except ORT_ERRORS as error:
             first = first or error
         else:
             return filling, feed
     reason = runtime_words(first) if first else ""
     raise InputError(
-        "the model fails on this machine", where=where, why=f"ONNX Runtime says: {reason}", fix=_FIX
+        "the model fails on this machine",
+        where=where,
+        why=f"ONNX Runtime says: {reason}",
+        fix="If it depends on the values of its inputs, give them with --value NAME=VALUE; else check the sizes given, "
+        "or export the model again",
     ) from first
 
 
@@ -310,6 +346,7 @@ def prepare(
     external: bool,
     seed: int,
     verify: Callable[[ort.InferenceSession], object] | None = None,
+    values: Feed | None = None,
 ) -> Prepared:
     """Optimise a model, save the result, and find inputs it accepts.
 
@@ -325,6 +362,8 @@ def prepare(
         Of random inputs.
     verify : callable, optional
         Refuses a session whose inputs are not as they should be, before it runs.
+    values : dict of str to array, optional
+        Inputs whose value is given; the others are made.
 
     Raises
     ------
@@ -337,7 +376,7 @@ def prepare(
     opening_ns = float(time.perf_counter_ns() - began)
     if verify is not None:
         verify(original)
-    filling, feed = working_feed(original, shapes, seed, str(path))
+    filling, feed = working_feed(original, shapes, seed, str(path), values)
     if not saved.is_file():
         raise InternalError("ONNX Runtime did not save the optimised graph", where=path.name)
     edited, renamed = folder / "edited.onnx", folder / "renamed.onnx"
@@ -451,7 +490,7 @@ def _require_sum(found: Recording) -> None:
 def recorded_tensors(prepared: Prepared, folder: Path) -> dict[str, Any]:
     """Run a prepared network once, untimed; return type and shape of the tensors that its nodes read or wrote."""
     session = open_session(prepared.renamed, threads=1, optimise=False, profile_to=folder / "profile")
-    session.run(None, prepared.feed)
+    runner(session, prepared.feed)()
     found = Recording(len(prepared.nodes), 0, prepared.filling)
     read_events(Path(session.end_profiling()), prepared.nodes, found, 0)
     return found.tensors
@@ -460,24 +499,26 @@ def recorded_tensors(prepared: Prepared, folder: Path) -> dict[str, Any]:
 def _round(prepared: Prepared, folder: Path, found: Recording, size: int, threads: int) -> None:
     """Run one session: first with the profiler, then without."""
     session = open_session(prepared.renamed, threads=threads, optimise=False, profile_to=folder / "profile")
+    run = runner(session, prepared.feed)
     for _ in range(_WARM_UP_RUNS):
-        session.run(None, prepared.feed)
+        run()
     found.dropped += _WARM_UP_RUNS
     found.blocks.append(_block("profiled", session, prepared.feed, size, threads))
     events = Path(session.end_profiling())
     read_events(events, prepared.nodes, found, _WARM_UP_RUNS)
     events.unlink()
-    session.run(None, prepared.feed)
+    run()
     found.blocks.append(_block("plain", session, prepared.feed, size, threads))
 
 
 def _block(kind: str, session: ort.InferenceSession, feed: Feed, runs: int, threads: int) -> Block:
     block = Block(kind, reference_ns=reference_loop_ns())
     waits = _WaitingClock(threads)
+    run = runner(session, feed)
     for _ in range(runs):
         before = waits.read()
         start = time.perf_counter_ns()
-        session.run(None, feed)
+        run()
         wall = float(time.perf_counter_ns() - start)
         block.wall_ns.append(wall)
         if before is not None:
@@ -490,8 +531,9 @@ def _block(kind: str, session: ort.InferenceSession, feed: Feed, runs: int, thre
 
 def timed_run(session: ort.InferenceSession, feed: Feed) -> float:
     """Run once and return the wall time in nanoseconds."""
+    run = runner(session, feed)
     start = time.perf_counter_ns()
-    session.run(None, feed)
+    run()
     return float(time.perf_counter_ns() - start)
 
 
@@ -611,7 +653,7 @@ def read_events(path: Path, nodes: list[Node], found: Recording, skip: int) -> N
             if len(described) == len(names):
                 for tensor, one in zip(names, described):  # noqa: B905 (Python 3.8 has no strict=)
                     kind, shape = next(iter(one.items()))
-                    found.tensors.setdefault(tensor, (_DTYPE_OF_EVENT.get(kind, kind), tuple(shape)))
+                    found.tensors.setdefault(tensor, (_DTYPE_OF_EVENT.get(kind.lower(), kind.lower()), tuple(shape)))
 
 
 def cpu_name() -> str:

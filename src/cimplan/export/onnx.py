@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import onnx
 
     from cimplan.graph.operators import Tensor
+    from cimplan.graph.values import Values
 
 MANIFEST_VERSION: Final = 1
 MANIFEST: Final = "manifest.json"
@@ -83,7 +84,12 @@ def segments(plan: Plan) -> tuple[Segment, ...]:
 
 
 def write_onnx(
-    plan: Plan, path: Path, *, model: Path, shapes: Mapping[str, tuple[int, ...]] | None = None
+    plan: Plan,
+    path: Path,
+    *,
+    model: Path,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    values: Values | None = None,
 ) -> tuple[Path, ...]:
     """Write the graph of a plan with the placement of each node.
 
@@ -97,6 +103,8 @@ def write_onnx(
         The model the plan was made for.
     shapes : mapping of str to tuple of int, optional
         Shapes of inputs that the model leaves open, as when the plan was made.
+    values : mapping of str to array, optional
+        Values of inputs, as when the plan was made.
 
     Returns
     -------
@@ -110,20 +118,25 @@ def write_onnx(
     """
     if path.resolve() == model.resolve():
         raise InputError("the model would be overwritten", where=str(path), fix="Choose another output file")
-    with _optimised(plan, model, shapes or {}) as (proto, nodes, _):
+    with _optimised(plan, model, shapes or {}, values) as (proto, nodes, _):
         _annotate(plan, proto, nodes)
         _save(proto, path)
     return (path,)
 
 
 def write_parts(
-    plan: Plan, folder: Path, *, model: Path, shapes: Mapping[str, tuple[int, ...]] | None = None
+    plan: Plan,
+    folder: Path,
+    *,
+    model: Path,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    values: Values | None = None,
 ) -> tuple[Path, ...]:
     """Write one ONNX file per part, each loadable on its own, and a manifest that says how they fit together.
 
     Parameters
     ----------
-    plan, model, shapes
+    plan, model, shapes, values
         As for `write_onnx`.
     folder : Path
         Where to write; made if it does not exist. The manifest is written last.
@@ -138,7 +151,7 @@ def write_parts(
     InputError
         As for `write_onnx`, or if the folder cannot be made.
     """
-    with _optimised(plan, model, shapes or {}) as (proto, nodes, tensors):
+    with _optimised(plan, model, shapes or {}, values) as (proto, nodes, tensors):
         _annotate(plan, proto, nodes)
         parts = _split(plan, proto, nodes, tensors)
     try:
@@ -165,7 +178,7 @@ def write_parts(
 
 @contextmanager
 def _optimised(
-    plan: Plan, model: Path, shapes: Mapping[str, tuple[int, ...]]
+    plan: Plan, model: Path, shapes: Mapping[str, tuple[int, ...]], values: Values | None
 ) -> Iterator[tuple[onnx.ModelProto, list[onnx.NodeProto], Mapping[str, Tensor]]]:
     """Give the optimised graph of the model, its nodes in the order of the plan's operators, and its tensors."""
     import onnx
@@ -187,7 +200,7 @@ def _optimised(
         raise InputError("models above 2 GB cannot be written as annotated ONNX", where=str(model))
     with tempfile.TemporaryDirectory(prefix="cimplan-export-", ignore_cleanup_errors=True) as name:
         saved = Path(name) / "optimised.onnx"
-        graph, _ = optimised_graph(model, shapes=shapes, save_to=saved)
+        graph, _ = optimised_graph(model, shapes=shapes, values=values, save_to=saved)
         proto = onnx.load(saved)
         by_output = {output: node for node in proto.graph.node for output in node.output}
         by_name = {op.name: by_output[op.outputs[0]] for op in graph.operators}

@@ -108,9 +108,6 @@ def bind_inputs(
                 where=where,
                 fix="Only networks whose inputs are tensors can be planned",
             ) from error
-        if dims is not None:
-            # An input without elements is an exporter's way to say "any size".
-            dims = tuple(None if dim == 0 else dim for dim in dims)
         known = recorded.get(value.name)
         given = shapes.get(value.name, known.shape if known else None)
         if given is not None:
@@ -138,11 +135,73 @@ def bind_inputs(
     return bound, sizes
 
 
+def shapes_of_dimensions(
+    inputs: Sequence[onnx.ValueInfoProto],
+    dimensions: Mapping[str, int],
+    shapes: Mapping[str, tuple[int, ...]],
+    where: str,
+) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of inputs that follow from sizes of named dimensions, with those given already.
+
+    Parameters
+    ----------
+    inputs : sequence of onnx.ValueInfoProto
+        The inputs without initializers.
+    dimensions : mapping of str to int
+        Sizes by the names the file gives to dimensions.
+    shapes : mapping of str to tuple of int
+        Shapes the user gave for whole inputs; they stay as they are.
+    where : str
+        The model, for errors.
+
+    Returns
+    -------
+    dict of str to tuple of int
+        An input that still has an open dimension is not in it.
+
+    Raises
+    ------
+    InputError
+        If a name is of no dimension of an input, or a shape says another size.
+    """
+    found = dict(shapes)
+    known: set[str] = set()
+    for value in inputs:
+        try:
+            dims = declared(value)[1]
+        except RuleError:
+            continue  # bind_inputs says what is wrong with it
+        known.update(dim for dim in dims or () if isinstance(dim, str))
+        if value.name in shapes:
+            for dim, size in zip(dims or (), shapes[value.name], strict=False):
+                if isinstance(dim, str) and dimensions.get(dim, size) != size:
+                    raise InputError(
+                        f"the dimension {dim!r} is given as {dimensions[dim]} and as {size}",
+                        where=where,
+                        why=f"the shape of {value.name!r} has it too",
+                        fix="Give one size",
+                    )
+            continue
+        sizes = [dimensions.get(dim) if isinstance(dim, str) else dim for dim in dims or ()]
+        if dims and None not in sizes:
+            found[value.name] = tuple(size for size in sizes if size is not None)
+    for name in dimensions:
+        if name not in known:
+            raise InputError(
+                f"no input has a dimension named {name!r}",
+                where=where,
+                why="only names that the model gives to dimensions of its inputs can be set"
+                + ("" if known else ", and it gives none"),
+                fix=did_you_mean(name, known) if known else "Give whole shapes with --shape",
+            )
+    return found
+
+
 def _check_given(name: str, dims: tuple[Dimension, ...] | None, given: Sequence[int], where: str) -> None:
     text = ",".join(map(str, given))
-    if any(isinstance(size, bool) or not isinstance(size, int) or size < 1 for size in given):
+    if any(isinstance(size, bool) or not isinstance(size, int) or size < 0 for size in given):
         raise InputError(
-            f"the shape {text} of {name!r} has a size that is not a positive whole number",
+            f"the shape {text} of {name!r} has a size that is not a whole number",
             where=where,
             fix="Give sizes such as --shape name=1,3,224,224",
         )
@@ -185,6 +244,7 @@ def unresolved_error(
         The model.
     """
     missing, options, to_fill = [], [], False
+    named: dict[str, None] = {}
     letters = (letter * times for times in count(1) for letter in "NMKLPQRS")
     for name, dims, resolved in unresolved:
         if dims is None or resolved is None:
@@ -207,9 +267,14 @@ def unresolved_error(
                 example.append(size or (224 if axis else 1))
         options.append(f"--shape {name}={','.join(map(str, example))}")
         to_fill = to_fill or any(isinstance(size, str) for size in example)
+        named.update(
+            (dim, None) for dim, size in zip(dims, resolved, strict=True) if isinstance(dim, str) and size is None
+        )
     return InputError(
         f"the model does not fix {'; '.join(missing)}",
         where=where,
         why="Sizes are never guessed",
-        fix=f"Set every size, for example {' '.join(options)}" + (", with numbers for the names" if to_fill else ""),
+        fix=f"Set every size, for example {' '.join(options)}"
+        + (", with numbers for the names" if to_fill else "")
+        + (f", or each name once: {' '.join(f'--dim {dim}=N' for dim in named)}" if named else ""),
     )

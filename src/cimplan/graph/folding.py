@@ -55,6 +55,8 @@ class KnownValues:
         Reads a small tensor kept outside the model file, or gives None.
     outer : callable
         Gives the value of a tensor that this graph does not make itself, or None.
+    given : mapping of str to array
+        Values of inputs that the user gave.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class KnownValues:
         opset: int,
         external: Callable[[onnx.TensorProto], np.ndarray[Any, Any] | None] = lambda _: None,
         outer: Callable[[str], np.ndarray[Any, Any] | None] = lambda _: None,
+        given: Mapping[str, np.ndarray[Any, Any]] | None = None,
     ) -> None:
         self._initializers = initializers
         self._producers = producers
@@ -72,7 +75,9 @@ class KnownValues:
         self._opset = opset
         self._external = external
         self._outer = outer
-        self._found: dict[str, np.ndarray[Any, Any] | None] = {}
+        self._found: dict[str, np.ndarray[Any, Any] | None] = {
+            name: value for name, value in (given or {}).items() if value.size <= LARGEST_VALUE
+        }
 
     def get(self, name: str) -> np.ndarray[Any, Any] | None:
         """Return the value of a tensor, or None if it is large, or depends on the network's input.
@@ -218,16 +223,32 @@ def _result_size(node: onnx.NodeProto, values: Mapping[str, np.ndarray[Any, Any]
 def _evaluate(
     node: onnx.NodeProto, values: Mapping[str, np.ndarray[Any, Any]], opset: int, wanted: str
 ) -> np.ndarray[Any, Any] | None:
-    """Run one node on known values with onnx's own reference implementation."""
+    """Run one node on known values with onnx's own reference implementation.
+
+    As a model of this one node: only of a model does it take the version of the operator that the opset means, such as
+    an Unsqueeze whose axes are an attribute.
+    """
+    from onnx import helper
     from onnx.reference import ReferenceEvaluator
 
+    made = [name for name in node.output if name]
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            results = ReferenceEvaluator(node, opsets={"": opset}).run(None, dict(values))
+            graph = helper.make_graph(
+                [node],
+                "one_node",
+                [
+                    helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+                    for name, value in values.items()
+                ],
+                [helper.make_empty_tensor_value_info(name) for name in made],
+            )
+            model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+            results = ReferenceEvaluator(model).run(None, dict(values))
     except (ArithmeticError, AttributeError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError):
         return None  # an unknown value only: whoever needs it reports what is missing
-    result = dict(zip(node.output, results, strict=True))[wanted]
+    result = dict(zip(made, results, strict=True))[wanted]
     if not isinstance(result, np.ndarray) or result.size > LARGEST_VALUE:
         return np.asarray(result) if np.isscalar(result) else None
     return result

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from cimplan.errors import InputError
 from cimplan.graph.binding import bind_inputs
 from cimplan.graph.bodies import body_of
+from cimplan.graph.expansion import require_bounded_functions
 from cimplan.graph.external import check_external_data, small_external_value
 from cimplan.graph.lowering import FROM_CONSTANTS, NO_PRODUCT, lower
 from cimplan.graph.nodes import NodeView, RuleError, TensorType, captured_names, domain_of, dtype_name, words
 from cimplan.graph.operators import BITS_OF_DTYPE, Operator, OperatorGraph, Tensor
-from cimplan.graph.shapes import ShapeInference, whole_declarations
+from cimplan.graph.shapes import ONLY_TENSORS, WITHOUT_SEQUENCES, ShapeInference, whole_declarations
 from cimplan.graph.skim import read_skeleton, without_weights
 from cimplan.graph.structure import a_cycle, topological_order, unique_names
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     ExternalReader = Callable[[onnx.TensorProto], "np.ndarray[Any, Any] | None"]
 
 _NO_SHAPES: Mapping[str, tuple[int, ...]] = {}
+_NO_VALUES: Mapping[str, np.ndarray[Any, Any]] = {}
 _NO_RECORD: Mapping[str, tuple[str, tuple[int, ...]]] = {}
 _OPSETS_NEEDED = 3  # since this version of the format a model must import its operator sets
 _NOT_ONNX_FIX = "Check the file with onnx.checker.check_model, or export the model again"
@@ -38,6 +40,7 @@ def read_graph(
     path: Path,
     *,
     shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES,
+    values: Mapping[str, np.ndarray[Any, Any]] = _NO_VALUES,
     recorded: Mapping[str, tuple[str, tuple[int, ...]]] = _NO_RECORD,
     where: str = "",
 ) -> OperatorGraph:
@@ -53,6 +56,8 @@ def read_graph(
         The model.
     shapes : mapping of str to tuple of int
         Shapes of inputs the model leaves open. A named dimension set for one input is set for all.
+    values : mapping of str to array
+        Values of inputs on which shapes depend.
     recorded : mapping of str to (str, tuple of int)
         Element type and shape of tensors known from a run; they come before inference.
     where : str
@@ -71,8 +76,28 @@ def read_graph(
     model = read_skeleton(path)
     check_external_data(all_tensors(model.graph), path)
     return _graph_from_skeleton(
-        model, path.stem, where or str(path), shapes, recorded, lambda tensor: small_external_value(tensor, path)
+        model,
+        path.stem,
+        where or str(path),
+        shapes,
+        values,
+        recorded,
+        lambda tensor: small_external_value(tensor, path),
     )
+
+
+def inputs_of(path: Path) -> list[onnx.ValueInfoProto]:
+    """Return the inputs of a model, without initializers that it lists among them.
+
+    Raises
+    ------
+    InputError
+        If the file is no ONNX model.
+    """
+    graph = read_skeleton(path).graph
+    constants = {tensor.name for tensor in graph.initializer}
+    constants |= {tensor.values.name for tensor in graph.sparse_initializer}
+    return [value for value in graph.input if value.name not in constants]
 
 
 def graph_from_model(
@@ -96,7 +121,7 @@ def graph_from_model(
         If the model is not well formed or leaves a shape open.
     """
     name = str(model.graph.name) or "model"
-    return _graph_from_skeleton(without_weights(model), name, name, shapes, recorded, lambda _: None)
+    return _graph_from_skeleton(without_weights(model), name, name, shapes, _NO_VALUES, recorded, lambda _: None)
 
 
 def _graph_from_skeleton(
@@ -104,14 +129,28 @@ def _graph_from_skeleton(
     name: str,
     where: str,
     shapes: Mapping[str, tuple[int, ...]],
+    values: Mapping[str, np.ndarray[Any, Any]],
     recorded: Mapping[str, tuple[str, tuple[int, ...]]],
     external: ExternalReader,
 ) -> OperatorGraph:
+    require_readable(model, where)
     model = _inlined(model, where)
+    return _Reader(model, name, where).graph(shapes, values, recorded, external)
+
+
+def require_readable(model: onnx.ModelProto, where: str) -> None:
+    """Refuse a model whose names are no text, or whose functions expand without bounds: before anybody opens it.
+
+    Raises
+    ------
+    InputError
+        Says which of the two.
+    """
     # The protobuf library hands out bytes where a text field does not hold UTF-8.
     if not all(isinstance(text, str) for text in _texts(model)):
         raise InputError("is not an ONNX model", where=where, why="a name in it is not UTF-8 text", fix=_NOT_ONNX_FIX)
-    return _Reader(model, name, where).graph(shapes, recorded, external)
+    if model.functions:
+        require_bounded_functions(model, where)
 
 
 def _texts(model: onnx.ModelProto) -> Iterator[object]:
@@ -120,10 +159,13 @@ def _texts(model: onnx.ModelProto) -> Iterator[object]:
         yield opset.domain
     yield model.graph.name
     yield from _texts_of(model.graph)
+    for function in model.functions:
+        yield from (function.name, function.domain, function.overload, *function.input, *function.output)
+        yield from _texts_of_nodes(function.node)
 
 
-def _texts_of(graph: onnx.GraphProto) -> Iterator[object]:
-    for node in graph.node:
+def _texts_of_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[object]:
+    for node in nodes:
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
         for attribute in node.attribute:
             yield attribute.name
@@ -131,6 +173,10 @@ def _texts_of(graph: onnx.GraphProto) -> Iterator[object]:
                 yield from _texts_of(attribute.g)
             for subgraph in attribute.graphs:
                 yield from _texts_of(subgraph)
+
+
+def _texts_of(graph: onnx.GraphProto) -> Iterator[object]:
+    yield from _texts_of_nodes(graph.node)
     for value in itertools.chain(graph.input, graph.output, graph.value_info):
         yield value.name
         for dim in value.type.tensor_type.shape.dim:
@@ -200,6 +246,16 @@ class _Reader:
         # Before version 4 of the format every initializer is listed among the inputs too.
         self.inputs = [value for value in graph.input if value.name not in constants]
         self.outputs = [value.name for value in graph.output]
+        for value in graph.output:
+            kind = value.type.WhichOneof("value")
+            if kind not in (None, "tensor_type"):
+                what = kind.removesuffix("_type").replace("_", " ")
+                raise InputError(
+                    f"the output {value.name!r} is not a tensor but of the type {what}",
+                    where=where,
+                    why=ONLY_TENSORS,
+                    fix=WITHOUT_SEQUENCES,
+                )
         self.declarations = [*graph.value_info, *graph.output]
         nodes = list(graph.node)
         names = unique_names([node.name or next(filter(None, node.output), "") for node in nodes], where)
@@ -251,6 +307,7 @@ class _Reader:
     def graph(
         self,
         shapes: Mapping[str, tuple[int, ...]],
+        values: Mapping[str, np.ndarray[Any, Any]],
         recorded: Mapping[str, tuple[str, tuple[int, ...]]],
         external: ExternalReader,
     ) -> OperatorGraph:
@@ -270,6 +327,7 @@ class _Reader:
             needed,
             self.where,
             external,
+            given_values=values,
         ).run()
         constants = self._constants()
         operators = [

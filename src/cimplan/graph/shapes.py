@@ -29,6 +29,11 @@ _SIZED_BY_FLOATS = frozenset({"Resize", "Upsample", "Range"})
 _SIZED_BY_DATA = frozenset({"NonZero", "NonMaxSuppression", "Unique", "Compress", "StringSplit", "Loop"})
 _DEFAULT_BLOCK = 16
 _MISFIT = "does not fit its inputs"
+_NO_RULE = "for which there is no shape rule"
+ONLY_TENSORS = "only tensors can be planned"
+WITHOUT_SEQUENCES = (
+    "Export the model without it (skl2onnx: zipmap=False), or keep the part before it with onnx.utils.extract_model"
+)
 
 
 @dataclass
@@ -57,6 +62,8 @@ class ShapeInference:
         Reads a small tensor kept outside the model file, or gives None.
     outer_value : callable
         Gives the value of a small tensor of the graph around this one, or None.
+    given_values : mapping of str to array
+        Values of inputs that the user gave.
     """
 
     nodes: Sequence[onnx.NodeProto]
@@ -70,6 +77,7 @@ class ShapeInference:
     where: str
     external: Callable[[onnx.TensorProto], np.ndarray[Any, Any] | None] = lambda _: None
     outer_value: Callable[[str], np.ndarray[Any, Any] | None] = lambda _: None
+    given_values: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     _values: KnownValues = field(init=False)
     _schemas: dict[tuple[str, str], onnx.defs.OpSchema | None] = field(init=False, default_factory=dict)
     _imports: list[onnx.OperatorSetIdProto] = field(init=False)
@@ -80,7 +88,13 @@ class ShapeInference:
 
         producers = {name: node for node in self.nodes for name in node.output if name}
         self._values = KnownValues(
-            self.initializers, producers, self.types.get, self.opsets.get("", 1), self.external, self.outer_value
+            self.initializers,
+            producers,
+            self.types.get,
+            self.opsets.get("", 1),
+            self.external,
+            self.outer_value,
+            self.given_values,
         )
         self._imports = [helper.make_opsetid(domain, version) for domain, version in self.opsets.items()]
         self._consumers = {}
@@ -137,7 +151,7 @@ class ShapeInference:
         if domain == NCHWC and node.op_type == "ReorderInput":
             rule = reorder_input(self._block)
         if rule is None:
-            raise RuleError(f"is of the operator {_title(node)}, for which there is no shape rule")
+            raise RuleError(f"is of the operator {_title(node)}, {_NO_RULE}")
         outputs = rule(view)
         return {name: known for name, known in zip(node.output, outputs, strict=False) if name}
 
@@ -257,7 +271,7 @@ class ShapeInference:
         """Infer an operator of the internal NHWC domain: as the standard operator, with the data turned to NCHW."""
         schema = self._schema(node.op_type, "")
         if schema is None or not node.input or not node.output:
-            raise RuleError(f"is of the operator {_title(node)}, for which there is no shape rule")
+            raise RuleError(f"is of the operator {_title(node)}, {_NO_RULE}")
         data = NodeView(node, self.types.get).type(0)
         turned = dict(self.types)
         turned[node.input[0]] = TensorType(data.dtype, (*data.shape[:1], *data.shape[-1:], *data.shape[1:-1]))
@@ -291,12 +305,19 @@ class ShapeInference:
             )
         else:
             why = f"the node {why}"
-        fix = (
-            "Check the sizes given with --shape, or export the model again"
-            if why.startswith(f"the node {_MISFIT}")
-            else "Set the sizes of the inputs with --shape name=1,3,224,224, or plan from a profile of the model, "
-            "which records the shapes of a run"
-        )
+        declare = f"write the shape of {output!r} into the value_info of the model"
+        if why.startswith(f"the node {_MISFIT}"):
+            fix = "Check the sizes given with --shape, or export the model again"
+        elif why.endswith(ONLY_TENSORS):
+            fix = WITHOUT_SEQUENCES
+        elif why.endswith(_NO_RULE):
+            fix = f"Use standard operators in its place, or {declare}, from which it is taken then"
+        else:
+            # All inputs have their sizes here, so --shape could not help.
+            fix = (
+                "If it depends on the value of an input, give that with --value NAME=VALUE; `cimplan profile` and "
+                f"`cimplan partition` take it from a run of the model; or {declare}"
+            )
         return InputError(
             f"the shape of the tensor {output!r} is unknown",
             where=f"{self.where}: node {name!r}",
@@ -331,7 +352,7 @@ def _whole(kind: onnx.TypeProto) -> TensorType | None:
     """Return an inferred type if it is a tensor with all sizes known."""
     what = kind.WhichOneof("value")
     if what is not None and what != "tensor_type":
-        raise RuleError(f"makes a {what.removesuffix('_type').replace('_', ' ')}; only tensors can be planned")
+        raise RuleError(f"makes a {what.removesuffix('_type').replace('_', ' ')}; {ONLY_TENSORS}")
     if what is None or not kind.tensor_type.HasField("shape"):
         return None
     shape = []

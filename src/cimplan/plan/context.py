@@ -29,6 +29,7 @@ def context_of(costed: CostedNetwork) -> PlanContext:
             machine=machine.cpu,
             threads=machine.threads,
             scale_factor=None if profile.measurement is None else profile.measurement.scale,
+            values=profile.values,
             runtime=f"onnxruntime {machine.onnxruntime}" if machine.onnxruntime else "",
         ),
         inputs={

@@ -152,3 +152,4 @@ class ProfilePart(Part):
         description="Unprofiled wall time over profiled time; the host times are scaled by it.",
     )
     runtime: str = Field(default="", description="Name and version of what ran the model.")
+    values: dict[str, str] = Field(default_factory=dict, description="Values of inputs that the user gave.")
