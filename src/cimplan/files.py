@@ -23,6 +23,22 @@ SIZE_LIMIT_BYTES = 64 * 1024 * 1024
 """Of a JSON file; small objects take up to forty times their text in memory."""
 
 
+def is_file(path: Path) -> bool:
+    """Tell whether there is such a file; a name that no file can have (too long, a loop of links) is that of none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """Tell whether there is such a folder; as `is_file`."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file's content as hex digits, read in bounded memory."""
     digest = hashlib.sha256()

@@ -168,3 +168,15 @@ def test_what_is_no_plan_is_refused(cimplan, tmp_path):
     run = cimplan("check", path)
     assert run.code == 2
     assert "is not a partition plan" in run.err
+
+
+@pytest.mark.parametrize("to", ["trace", "csv", "program", "onnx"])
+@pytest.mark.parametrize("content", ["[]", "{}", '{"kind": "partition_plan"}', '{"kind": ["dual_mode_plan"]}'])
+def test_a_file_of_no_known_kind_is_exported_to_no_format(cimplan, model_file, tmp_path, to, content):
+    path = tmp_path / "plan.json"
+    path.write_text(content)
+    model = ("--model", model_file) if to == "onnx" else ()
+    run = cimplan("export", path, "--to", to, "-o", tmp_path / "out", *model)
+    assert run.code == 2
+    assert "is not a partition plan" in run.err
+    assert not (tmp_path / "out").exists()

@@ -117,6 +117,24 @@ def test_profile_and_export_overwrite_none_of_their_inputs(cimplan, model_file, 
     assert model.read_bytes() == model_file.read_bytes()
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("inspect",),
+        ("hardware", "check"),
+        ("check",),
+        ("explore",),
+        ("explore", "status", "--store"),
+        ("partition", "--profile"),
+        ("quantize", "--calibration", "x" * 300, "-o", "q.onnx"),
+    ],
+)
+def test_a_name_that_no_file_can_have_is_that_of_no_file(cimplan, arguments, model_file):
+    name = "x" * 300
+    last = f"sqlite:///{name}" if "--store" in arguments else model_file if "quantize" in arguments else name
+    refused(cimplan(*arguments, last))
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes in the file system")
 def test_a_pipe_is_not_replaced_by_a_file(cimplan, profile_file, tmp_path):
     pipe = tmp_path / "pipe"

@@ -176,3 +176,15 @@ def test_the_front_is_what_brute_force_finds(points):
 def test_a_point_without_a_result_is_not_on_the_front():
     rows = [{"model": "a", "status": "failed"}, {"model": "a", "makespan_ns": 5.0, "crossbars_used": 2}]
     assert pareto(rows, ["latency", "crossbars"]) == rows[1:]
+
+
+@pytest.mark.parametrize("kind", ["nsga2", "tpe"])
+def test_a_round_larger_than_the_search_asks_for_no_more_points_than_the_search_has(kind, monkeypatch):
+    import optuna
+
+    asked = []
+    ask = optuna.study.Study.ask
+    monkeypatch.setattr(optuna.study.Study, "ask", lambda *args: asked.append(1) or ask(*args))
+    assert len(walk(space(kind, points=5, batch=10_000))) == 5
+    # Every round has to find something new, or the rest is drawn at random.
+    assert len(asked) <= 5 * 5

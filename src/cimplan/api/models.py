@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cimplan.cache import cached_file
 from cimplan.errors import InputError
+from cimplan.files import is_file, is_folder
 from cimplan.zoo import describe
 from cimplan.zoo.cache import cache_key, cached
 from cimplan.zoo.reference import PREFIX, ZooReference, parse
@@ -114,8 +115,8 @@ def _found(source: str | Path, shapes: Mapping[str, tuple[int, ...]]) -> Model:
     if not isinstance(source, Path) and text.startswith(PREFIX):
         return _from_zoo(text, shapes)
     path = Path(source)
-    if not path.is_file():
-        why = "it is a folder" if path.is_dir() else "there is no such file"
+    if not is_file(path):
+        why = "it is a folder" if is_folder(path) else "there is no such file"
         fix = "Give an ONNX file, or a reference network such as zoo:resnet18 (see `cimplan zoo list`)"
         raise InputError("cannot read the model", where=text, why=why, fix=fix)
     if not _is_unicode(text):

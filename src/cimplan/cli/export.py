@@ -69,7 +69,8 @@ def export(
     else:
         from cimplan.plan.plan import Plan
 
-        written = FORMATS[to](Plan.read(plan), output)
+        found = Plan.read(plan)  # refuses what is no plan at all, before the format is looked for
+        written = FORMATS[to](found, output)
     if json:
         emit_json({"plan": str(plan), "format": to, "written": [str(path) for path in written]})
         return

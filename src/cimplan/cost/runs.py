@@ -37,22 +37,26 @@ if TYPE_CHECKING:
     Feed = dict[str, NDArray[Any]]
     Progress = Callable[[int, int], None]
 
-ORT_ERRORS: tuple[type[Exception], ...] = tuple(
-    getattr(ort_state, name)
-    for name in (
-        "EPFail",
-        "EngineError",
-        "Fail",
-        "InvalidArgument",
-        "InvalidGraph",
-        "InvalidProtobuf",
-        "ModelLoaded",
-        "NoModel",
-        "NoSuchFile",
-        "NotImplemented",
-        "RuntimeException",
-    )
-    if hasattr(ort_state, name)
+ORT_ERRORS: tuple[type[Exception], ...] = (
+    *(
+        getattr(ort_state, name)
+        for name in (
+            "EPFail",
+            "EngineError",
+            "Fail",
+            "InvalidArgument",
+            "InvalidGraph",
+            "InvalidProtobuf",
+            "ModelLoaded",
+            "NoModel",
+            "NoSuchFile",
+            "NotImplemented",
+            "RuntimeException",
+        )
+        if hasattr(ort_state, name)
+    ),
+    # Where the message quotes a name that is no text.
+    UnicodeDecodeError,
 )
 """ONNX Runtime's errors, which have no common base."""
 

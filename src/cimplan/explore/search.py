@@ -112,7 +112,9 @@ class _Walk:
             # Of as many random points as are wanted in all, at least those that are left are new.
             new = (design for design in _random(self._space, self._model) if design not in self._seen)
             return [design for design, _ in zip(new, range(left), strict=False)]
-        trials = [self._study.ask(self._distributions) for _ in range(self._space.search.batch)]
+        # A round larger than the whole search would only be thrown away.
+        asked = min(self._space.search.batch, self._wanted)
+        trials = [self._study.ask(self._distributions) for _ in range(asked)]
         self._asked = [(trial, self._design(trial)) for trial in trials]
         new_designs = list(dict.fromkeys(design for _, design in self._asked if design not in self._seen))[:left]
         self._fruitless = 0 if new_designs else self._fruitless + 1

@@ -24,6 +24,7 @@ from cimplan.explore.space import (
     points_wanted,
     seconds,
 )
+from cimplan.files import is_file
 from cimplan.hardware.document import Document
 from cimplan.hardware.loading import known_fields, load, preset_names
 from cimplan.hardware.schema import Hardware
@@ -105,7 +106,7 @@ def _check_names(space: Space, folder: Path, found: Document) -> None:
                     fix=did_you_mean(name, space.models),
                 )
     for name, profile in space.profiles.items():
-        if not (folder / profile).is_file():
+        if not is_file(folder / profile):
             raise InputError(
                 "cannot read the profile",
                 where=found.place(("profiles", name)),
@@ -133,7 +134,7 @@ def _check_model(model: str, folder: Path, place: str) -> None:
             raise InputError(
                 f"{model!r} has no weights, so it cannot be run on a host", where=place, fix="Choose another model"
             )
-    elif not (folder / model).is_file():
+    elif not is_file(folder / model):
         raise InputError(
             "cannot read the model",
             where=place,
@@ -147,7 +148,7 @@ def _hardware(space: Space, folder: Path, found: Document) -> Hardware:
     place = found.place(("hardware",))
     if space.hardware in names:
         hardware = load(space.hardware)
-    elif (folder / space.hardware).is_file():
+    elif is_file(folder / space.hardware):
         hardware = load(folder / space.hardware)
     else:
         raise InputError(

@@ -30,7 +30,7 @@ from cimplan.explore.store_schema import (
     SWEEPS,
     SweepStatus,
 )
-from cimplan.files import other_version
+from cimplan.files import is_file, other_version
 
 Item = TypeVar("Item")
 
@@ -61,7 +61,7 @@ class Store:
         address = Address.parse(url)
         self.where = address.shown
         self._file = address.file
-        if self._file is not None and must_exist and not self._file.is_file():
+        if self._file is not None and must_exist and not is_file(self._file):
             raise self._missing()
         self._engine = address.engine()
         if self._file is not None:

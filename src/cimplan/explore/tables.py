@@ -47,6 +47,23 @@ def _cell(value: Any, kind: str) -> Any:
     return float(value) if kind == "decimal" else value
 
 
+def _without_formulas(table: pl.DataFrame) -> pl.DataFrame:
+    import polars as pl
+
+    from cimplan.export.tables import text_cell
+
+    return pl.DataFrame(
+        [
+            pl.Series(
+                text_cell(column.name),
+                [None if text is None else text_cell(text) for text in column] if column.dtype == pl.String else column,
+                dtype=column.dtype,
+            )
+            for column in table
+        ]
+    )
+
+
 def check_path(path: Path) -> None:
     """Refuse a file that no table can be written to, before anything is computed.
 
@@ -63,6 +80,9 @@ def check_path(path: Path) -> None:
 def write(rows: Iterable[dict[str, Any]], columns: Sequence[tuple[str, str]], path: Path) -> None:
     """Write rows as CSV or Parquet, by the file's suffix, whole or not at all.
 
+    CSV is opened in spreadsheets, so its texts are kept from being formulas (`cimplan.export.tables`); Parquet holds
+    them as they are.
+
     Raises
     ------
     InputError
@@ -73,7 +93,7 @@ def write(rows: Iterable[dict[str, Any]], columns: Sequence[tuple[str, str]], pa
     with replacing(path) as temporary:
         try:
             if path.suffix.lower() == ".csv":
-                table.write_csv(temporary)
+                _without_formulas(table).write_csv(temporary)
             else:
                 table.write_parquet(temporary)
         except OSError as error:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cimplan.errors import InputError
 from cimplan.export.matching import match_operators
-from cimplan.files import replacing, sha256_of, write_json
+from cimplan.files import is_file, replacing, sha256_of, write_json
 from cimplan.plan.plan import Plan
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _optimised(
 
     from cimplan.cost.profile import optimised_graph
 
-    if not model.is_file():
+    if not is_file(model):
         raise InputError("cannot read the model", where=str(model), why="there is no such file")
     known = plan.inputs.get("model", "")
     found = sha256_of(model)

@@ -70,12 +70,17 @@ def write_tables(path: Path, first: str, others: Mapping[str, str]) -> tuple[Pat
     return paths
 
 
+def text_cell(text: str) -> str:
+    """Return a text as no spreadsheet takes it for a formula; see the module."""
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+
+
 def cell(value: object) -> str:
     """Return a value as the text of a cell; see the module for texts that look like formulas."""
     if value is None:
         return ""
     if isinstance(value, str):
-        return f"'{value}" if value.startswith(_FORMULA_STARTS) else value
+        return text_cell(value)
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cimplan.errors import InputError, did_you_mean
+from cimplan.files import is_folder
 from cimplan.graph.nodes import TensorType
 
 Sample = Mapping[str, np.ndarray[Any, Any]]
@@ -86,7 +87,7 @@ def calibration_from(folder: Path, inputs: Mapping[str, TensorType]) -> Calibrat
     InputError
         If the folder holds no samples, or one has a wrong name, type or shape.
     """
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise InputError("is not a folder of calibration data", where=str(folder), fix=_FIX)
     files = sorted(path for path in folder.iterdir() if path.suffix in (".npy", ".npz") and path.is_file())
     if not files:

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
 from cimplan.errors import InputError
+from cimplan.files import is_file
 from cimplan.graph.folding import LARGEST_VALUE, small_value
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def require_external_data(tensors: Iterable[onnx.TensorProto], model_path: Path)
     locations = {entry.value for tensor in held for entry in tensor.external_data if entry.key == "location"}
     found = tuple(model_path.parent / location for location in sorted(locations))
     for path in found:
-        if not path.is_file():
+        if not is_file(path):
             raise InputError(
                 "the model's weights are missing, and running it needs them",
                 where=str(model_path),
@@ -113,7 +114,7 @@ def small_external_value(tensor: onnx.TensorProto, model_path: Path) -> np.ndarr
     whole.ClearField("external_data")
     path = model_path.parent / entries.get("location", "")
     try:
-        if not path.is_file():
+        if not is_file(path):
             return None
         with path.open("rb") as stream:
             stream.seek(int(entries.get("offset", "0")))

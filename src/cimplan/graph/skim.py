@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from cimplan.errors import InputError
+from cimplan.graph.functions import require_calls
 from cimplan.graph.wire import KEPT_BYTES, MalformedError, skeleton
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def read_skeleton(path: Path) -> onnx.ModelProto:
     Raises
     ------
     InputError
-        If the file cannot be read or is not a whole ONNX model.
+        If the file cannot be read or is not a whole ONNX model, or its functions cannot be expanded.
     """
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped, unused-ignore]
@@ -62,6 +63,7 @@ def read_skeleton(path: Path) -> onnx.ModelProto:
         raise InputError(
             "is not an ONNX model", where=str(path), why="its fields have wrong types", fix=_EXPECT_ONNX
         ) from error
+    require_calls(model, str(path))
     return model
 
 

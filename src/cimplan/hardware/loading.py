@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from cimplan.errors import InputError, did_you_mean
-from cimplan.files import require_version
+from cimplan.files import is_file, is_folder, require_version
 from cimplan.hardware import document
 from cimplan.hardware.document import Document, FieldPath, path_text
 from cimplan.hardware.schema import Hardware, Part
@@ -70,9 +70,9 @@ def load(name_or_path: str | Path) -> Hardware:
     if text in names and not isinstance(name_or_path, Path):
         return load_preset(text)
     path = Path(name_or_path)
-    if path.is_file():
+    if is_file(path):
         return _from_document(document.read(path))
-    if path.is_dir():
+    if is_folder(path):
         raise InputError("cannot read the hardware description", where=text, why="it is a folder")
     if path.suffix.lower() in _SUFFIXES or len(path.parts) > 1:
         raise InputError("cannot read the hardware description", where=text, why="there is no such file")
