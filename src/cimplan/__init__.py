@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cimplan.api.compiling import Compiled, compile
     from cimplan.api.models import Model, load
     from cimplan.api.partitioning import estimate, partition, profile
+    from cimplan.api.profiles import import_profile, profile_script
     from cimplan.errors import CimplanError, InputError, NoAnswerError
     from cimplan.hardware.schema import Hardware
     from cimplan.plan.plan import Plan
@@ -35,9 +36,11 @@ _HOME = {
     "Plan": "cimplan.plan.plan",
     "compile": "cimplan.api.compiling",
     "estimate": "cimplan.api.partitioning",
+    "import_profile": "cimplan.api.profiles",
     "load": "cimplan.api.models",
     "partition": "cimplan.api.partitioning",
     "profile": "cimplan.api.partitioning",
+    "profile_script": "cimplan.api.profiles",
 }
 
 __all__ = [
@@ -50,9 +53,11 @@ __all__ = [
     "Plan",
     "compile",
     "estimate",
+    "import_profile",
     "load",
     "partition",
     "profile",
+    "profile_script",
 ]
 
 

@@ -201,7 +201,7 @@ def test_a_measured_host_is_kept_and_named_by_its_machine(folder, monkeypatch):
     assert sweep(folder, host="measured").rows == first.rows
     assert len(measured) == 1
     # Another machine on the same store measures for itself, and its points are its own.
-    monkeypatch.setattr("cimplan.cost.runs.cpu_name", lambda: "Another Processor")
+    monkeypatch.setattr("cimplan.cost.session.cpu_name", lambda: "Another Processor")
     second = sweep(folder, host="measured")
     assert len(measured) == 2
     assert second.sweep != first.sweep

@@ -8,11 +8,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cost"))
 
+import pytest
 from cost_cases import chip, small_profile
 from oracle import brute_force
 
 from cimplan.cost.build import build_problem
 from cimplan.cost.problem import HOST
+from cimplan.cost.profile_file import MachineRecord
+from cimplan.plan.context import mismatch
 from cimplan.plan.plan import build_plan
 from cimplan.plan.schedule import Solution
 
@@ -52,3 +55,26 @@ def test_a_fixed_placement_is_named_in_the_reasons_and_the_host_only_latency_sta
         reason = next(item.reason for item in plan.operators if item.name == choosable)
         assert reason.startswith("placed by the user; ")
         assert plan.host_only_ns is not None
+
+
+@pytest.mark.parametrize(
+    ("host", "cpu", "architecture", "fits"),
+    [
+        ("x86 host", "Intel(R) Xeon(R) Processor", "x86_64", True),
+        ("x86 host", "AMD Ryzen 9 3900X 12-Core Processor", "AMD64", True),
+        ("x86 host", "ARM Cortex-A72", "aarch64", False),
+        ("AMD Ryzen 9 3900X", "AMD Ryzen 9 3900X 12-Core Processor", "x86_64", True),
+        ("AMD Ryzen 9 3900X", "Intel(R) Xeon(R) Processor", "x86_64", False),
+        ("ARM Cortex-A72", "ARM Cortex-A72, one core at 1.5 GHz", "aarch64", True),
+        ("ARM Cortex-A72", "Intel(R) Xeon(R) Processor", "x86_64", False),
+        ("host", "Anything", "", True),
+        ("ARM Cortex-A72", "", "", True),
+    ],
+)
+def test_a_profile_of_another_processor_than_the_hardware_files_host_is_named(host, cpu, architecture, fits):
+    machine = MachineRecord(cpu=cpu, architecture=architecture, system="Linux", threads=1)
+    said = mismatch(host, machine)
+    assert (said == "") == fits
+    if not fits:
+        assert host in said
+        assert cpu in said

@@ -67,7 +67,7 @@ def profile(
 
     check_seconds(measure_s, "time to measure")
     found = _as_model(model)
-    _require_weights(found)
+    require_weights(found)
 
     def count(run: int, runs: int) -> None:
         if progress is not None:
@@ -82,7 +82,7 @@ def profile(
         time_budget_s=TIME_BUDGET_S if measure_s is None else measure_s,
         progress=count,
     )
-    return _named(taken, found)
+    return named(taken, found)
 
 
 def estimate(model: Model | str | Path, processor: str = "cortex-a72") -> HostProfile:
@@ -108,8 +108,8 @@ def estimate(model: Model | str | Path, processor: str = "cortex-a72") -> HostPr
     from cimplan.cost.estimate import estimate as estimate_path
 
     found = _as_model(model)
-    _require_weights(found)
-    return _named(estimate_path(found.path, processor, shapes=found.shapes, values=found.values), found)
+    require_weights(found)
+    return named(estimate_path(found.path, processor, shapes=found.shapes, values=found.values), found)
 
 
 def cost(
@@ -275,9 +275,11 @@ def solve(
     """Solve a costed network; parameters, result and errors as for `partition`.
 
     Ctrl-C ends the solve with the best plan so far, and after that the verification of its proof: the plan says so
-    (`cimplan.plan.summary.interruption`).
+    (`cimplan.plan.summary.interruption`). What the noise of a measured profile means for the plan is sampled between
+    the two (`cimplan.api.sampling`).
     """
     from cimplan.api.interrupts import interrupts
+    from cimplan.api.sampling import sample
     from cimplan.partition.methods import solve as solve_problem
     from cimplan.partition.progress import Progress
     from cimplan.plan.context import context_of
@@ -311,7 +313,10 @@ def solve(
             with noticed.let_one_through():
                 yield
 
-        context = replace(context_of(costed), verifying=verifying)
+        sampled = sample(
+            costed, problem, solution, seed=seed, time_limit_s=time_limit_s, stopped=lambda: noticed.pressed
+        )
+        context = replace(context_of(costed), sampled=sampled, verifying=verifying)
         return plan_from(problem, solution, context, unfixed=costed.problem)
 
 
@@ -382,7 +387,7 @@ def _not_empty_handed(problem: Problem, solution: Solution) -> Solution:
     )
 
 
-def _named(profile: HostProfile, model: Model) -> HostProfile:
+def named(profile: HostProfile, model: Model) -> HostProfile:
     """Return the profile under the name that people know the model by; a cached file's name is a hash."""
     return profile.model_copy(
         update={
@@ -396,7 +401,14 @@ def _as_model(model: Model | str | Path) -> Model:
     return model if isinstance(model, Model) else load(model)
 
 
-def _require_weights(model: Model) -> None:
+def require_weights(model: Model) -> None:
+    """Refuse a network that cannot be run, because it has no weights.
+
+    Raises
+    ------
+    InputError
+        With what to do.
+    """
     if model.weightless:
         raise InputError(
             "the network has no weights, so it cannot be run on a host",

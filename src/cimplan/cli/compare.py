@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cimplan.cli.console import emit_json, note, printable, table, terminating, working
+from cimplan.cli.console import emit, emit_json, note, printable, table, terminating, working
 from cimplan.cli.dual_mode_options import (
     ArraysOption,
     CostModelOption,
@@ -150,9 +150,14 @@ def compare(
     with interrupts() as noticed:
         rows = _rows(names, compared, noticed)
         if json:
-            emit_json({"model": costed.graph.name, "hardware": costed.hardware.name, "methods": rows})
+            disturbed = costed.profile.disturbed
+            named = {"model": costed.graph.name, "hardware": costed.hardware.name, "profile_disturbed": disturbed}
+            emit_json({**named, "methods": rows})
         else:
             _print(rows)
+            measurement = costed.profile.measurement
+            if measurement is not None and measurement.disturbed:
+                emit(f"the host's measurement was disturbed: {measurement.disturbed}; profile again when it is quiet")
 
 
 def _print(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -160,12 +165,13 @@ def _print(rows: Sequence[Mapping[str, Any]]) -> None:
     from cimplan.units import format_duration
 
     table(
-        ("method", "latency", "speed-up", "gap", "crossbars", "on cim", "status", "solve"),
+        ("method", "latency", "speed-up", "5 to 95 %", "gap", "crossbars", "on cim", "status", "solve"),
         (
             (
                 row["method"],
                 format_duration(row["makespan_ns"]),
                 factor(row["speedup"]),
+                "" if row["speedup_range"] is None else "{:.2f} to {:.2f}".format(*row["speedup_range"]),
                 f"{100 * row['gap']:.2f} %",
                 row["crossbars_used"],
                 row["operators_on_cim"],
@@ -173,10 +179,10 @@ def _print(rows: Sequence[Mapping[str, Any]]) -> None:
                 f"{row['solve_s']:.3f} s",
             )
             if not row["error"]
-            else (row["method"], "-", "-", "-", "-", "-", "failed", "-")
+            else (row["method"], "-", "-", "-", "-", "-", "-", "failed", "-")
             for row in rows
         ),
-        right=(1, 2, 3, 4, 5, 7),
+        right=(1, 2, 3, 4, 5, 6, 8),
     )
     _note_errors(rows)
     for row in rows:
@@ -337,9 +343,10 @@ def _comparable(plan: Plan) -> dict[str, Any]:
 
     stopped = plan.statistics.get(STOPPED, "")
     kept = ("status", "makespan_ns", "lower_bound_ns", "gap", "speedup", "crossbars_used", "solve_s", "checked")
+    spread = ("speedup_range", "placement_robust_share")
     on_cim = sum(count.operators for place, count in plan.counts.places.items() if place != "host")
     standing_in = plan.statistics.get(SCHEDULE_OF, "")
-    return {name: getattr(plan, name) for name in kept} | {
+    return {name: getattr(plan, name) for name in kept + spread} | {
         "operators_on_cim": on_cim,
         "schedule_of": standing_in,
         "stopped": stopped,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +20,13 @@ from cimplan.cli.options import (
     files_named,
     load_model,
 )
+from cimplan.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cimplan.api.models import Model
+    from cimplan.cost.profile_file import Spread
 
 
 def inspect(
@@ -111,12 +118,30 @@ def quantize(
 
 def profile(
     model: ModelArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Profile to write.")],
-    threads: Annotated[int, typer.Option("--threads", min=1, max=1024, help="Threads within an operator.")] = 1,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Profile to write.", show_default=False)
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", min=1, max=1024, help="Threads within an operator; 1 if left out.")
+    ] = None,
     measure_for: MeasureOption = None,
     estimate: Annotated[
         str | None,
         typer.Option("--estimate", metavar="PROCESSOR", help="Estimate a processor instead of measuring this one."),
+    ] = None,
+    script: Annotated[
+        Path | None,
+        typer.Option(
+            "--script",
+            metavar="FILE.py",
+            help="Write a program that measures on a board with onnxruntime and numpy only, instead of measuring here.",
+        ),
+    ] = None,
+    from_ort_profile: Annotated[
+        Path | None,
+        typer.Option(
+            "--from-ort-profile", metavar="FILE", help="Take the times from a file of ONNX Runtime's own profiler."
+        ),
     ] = None,
     shape: ShapeOption = None,
     dim: DimOption = None,
@@ -126,19 +151,34 @@ def profile(
 ) -> None:
     """Measure every operator of a model on this machine; the file travels."""
     from cimplan.api import partitioning
+    from cimplan.api.profiles import import_profile
     from cimplan.files import check_writable
     from cimplan.units import format_duration, parse_duration_ns
 
     measure_s = None if measure_for is None else parse_duration_ns(measure_for) / 1e9
-    check_writable(output, *files_named(model))
+    if script is not None:
+        others = {"--output": output, "--estimate": estimate, "--from-ort-profile": from_ort_profile}
+        _refuse_beside("--script", others, "the program measures on another machine, and writes the profile there")
+        found = load_model(model, shape, dim, value)
+        _write_script(found, script, threads or 1, measure_s, json=json, quiet=quiet)
+        return
+    if output is None:
+        raise InputError("there is no file to write", fix="Give --output FILE, or --script FILE.py")
+    if from_ort_profile is not None:
+        others = {"--estimate": estimate, "--measure-for": measure_for}
+        _refuse_beside("--from-ort-profile", others, "the times are those of the file")
+    check_writable(output, *files_named(model), from_ort_profile)
     with working("preparing", quiet=quiet or json) as tell:
         found = load_model(model, shape, dim, value)
         if estimate is not None:
             result = partitioning.estimate(found, estimate)
+        elif from_ort_profile is not None:
+            result = import_profile(found, from_ort_profile, threads=threads)
         else:
-            result = partitioning.profile(found, threads=threads, measure_s=measure_s, fresh=True, progress=tell)
+            result = partitioning.profile(found, threads=threads or 1, measure_s=measure_s, fresh=True, progress=tell)
     result.save(output)
     measurement = result.measurement
+    unprofiled = None if measurement is None else measurement.unprofiled
     summary: dict[str, Any] = {
         "model": result.model.name,
         "output": str(output),
@@ -149,6 +189,9 @@ def profile(
         "total_ns": result.total_ns,
         "scale": None if measurement is None else measurement.scale,
         "runs": None if measurement is None else measurement.runs,
+        "disturbed": result.disturbed,
+        "disturbed_runs": None if measurement is None else measurement.disturbed_runs,
+        "quartiles_ns": None if measurement is None or unprofiled is None else _quartiles(unprofiled),
     }
     if json:
         emit_json(summary)
@@ -157,7 +200,10 @@ def profile(
     slowest = sorted(result.host_ns.items(), key=lambda item: -item[1])[:5]
     facts(
         (
-            ("host", f"{result.machine.cpu}, {result.machine.threads} thread(s), {result.origin}"),
+            (
+                "host",
+                f"{result.machine.cpu or 'processor not known'}, {result.machine.threads} thread(s), {result.origin}",
+            ),
             ("latency", f"{format_duration(result.total_ns)} in {len(result.times)} operators"),
             (
                 "measurement",
@@ -166,8 +212,45 @@ def profile(
                 else f"{measurement.runs} runs after {measurement.dropped_runs} dropped; profiled times scaled by "
                 f"{measurement.scale:.3f} to the unprofiled latency",
             ),
+            (
+                "spread",
+                "not known: the times are estimated"
+                if result.origin == "estimated"
+                else ""
+                if unprofiled is None
+                else "quartiles of plain runs " + " and ".join(map(format_duration, _quartiles(unprofiled))),
+            ),
+            ("disturbed", "" if measurement is None or not result.disturbed else f"{measurement.disturbed}"),
             ("slowest", ", ".join(f"{printable(name)} {format_duration(time)}" for name, time in slowest)),
         )
     )
     for remark in result.notes:
         emit(f"  note: {printable(remark)}")
+
+
+def _quartiles(spread: Spread) -> tuple[float, float]:
+    return spread.lower_quartile_ns, spread.upper_quartile_ns
+
+
+def _refuse_beside(option: str, others: Mapping[str, object], why: str) -> None:
+    """Refuse options that do not go with another."""
+    for name, value in others.items():
+        if value is not None:
+            raise InputError(f"{name} does not go with {option}", why=why)
+
+
+def _write_script(
+    model: Model, script: Path, threads: int, measure_s: float | None, *, json: bool, quiet: bool
+) -> None:
+    from cimplan.api.profiles import profile_script
+    from cimplan.files import check_writable, write_text
+
+    check_writable(script, model.path)
+    with working("reading the model", quiet=quiet or json):
+        write_text(script, profile_script(model, threads=threads, measure_s=measure_s))
+    if json:
+        emit_json({"model": model.name, "output": str(script), "file": str(model.path)})
+        return
+    emit(f"wrote {script}")
+    emit(f"  copy it and {printable(str(model.path))} to the board, and run there: python3 {script.name} -o host.json")
+    emit("  it needs onnxruntime and numpy; `cimplan partition --profile host.json` takes what it writes")

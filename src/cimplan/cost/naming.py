@@ -15,12 +15,17 @@ from cimplan.graph.operators import OperatorGraph
 _ADDED = re.compile(r"(?:_token_\d+|_nchwc|_nhwc)+$")
 
 
+def stable_name(name: str) -> str:
+    """Return a node's name without the marks of ONNX Runtime."""
+    return _ADDED.sub("", name)
+
+
 def with_stable_names(graph: OperatorGraph) -> OperatorGraph:
     """Return the graph with the marks of ONNX Runtime taken off its operators' names.
 
     Operators that would have the same name are numbered in the order of the graph, the first without a number.
     """
-    bases = [_ADDED.sub("", op.name) or op.op_type for op in graph.operators]
+    bases = [stable_name(op.name) or op.op_type for op in graph.operators]
     used = set(bases)
     seen: set[str] = set()
     names: list[str] = []

@@ -27,7 +27,7 @@ from cimplan.graph.values import described
 if TYPE_CHECKING:
     import onnxruntime as ort
 
-    from cimplan.cost.runs import Prepared
+    from cimplan.cost.session import Prepared
     from cimplan.graph.values import Values
 
 Progress = Callable[[int, int], None]
@@ -88,6 +88,7 @@ def measure(
     if not 1 <= threads <= _MOST_THREADS or (runs is not None and runs < 1):
         raise InputError(f"threads must be from 1 to {_MOST_THREADS}, and runs at least 1")
     from cimplan.cost import runs as running
+    from cimplan.cost import session
     from cimplan.cost.disturbance import best_reference
     from cimplan.cost.recorded import RecordingFile, profile_of
 
@@ -113,7 +114,7 @@ def measure(
             "cimplan_version": package_version("cimplan"),
             "origin": "measured",
             "model": model_record(path),
-            "machine": MachineRecord(**running.machine_values(threads), onnx=package_version("onnx")),
+            "machine": MachineRecord(**session.machine_values(threads), onnx=package_version("onnx")),
             "shapes": given,
             "values": described(values or {}),
             "recording": recording.to_values(),
@@ -142,7 +143,7 @@ def cached_or_measure(
         As `measure`.
     """
     from cimplan.cache import cached_file, path_of
-    from cimplan.cost.runs import cpu_name
+    from cimplan.cost.session import cpu_name
 
     model_hash = _hash(path)
     given = ",".join(f"{name}={'x'.join(map(str, shape))}" for name, shape in sorted((shapes or {}).items()))
@@ -205,29 +206,40 @@ def _prepare(
     seed: int,
     values: Values | None,
 ) -> Prepared:
-    from cimplan.cost import host
-    from cimplan.cost import runs as running
+    from cimplan.cost import host, session
 
-    size, beside = _weights(path)
-    sizes: dict[str, int] = {}
-    if shapes:
-        sizes = host.symbolic_sizes(running.open_session(path, threads=threads, optimise=False), shapes, str(path))
+    external = weights_beside(path)
+    # The session that is measured says whether a dimension is left open; one more is needed only for given shapes.
+    sizes = input_sizes(path, threads, shapes) if shapes else {}
 
-    def verify(session: ort.InferenceSession) -> None:
-        host.symbolic_sizes(session, shapes, str(path))
+    def verify(opened: ort.InferenceSession) -> None:
+        host.symbolic_sizes(opened, shapes, str(path))
 
-    return running.prepare(
+    return session.prepare(
         path,
         folder,
         threads=threads,
         shapes=shapes,
         sizes=sizes,
-        # A model that keeps weights beside itself must have all of them beside the saved graph too.
-        external=beside or size >= _EXTERNAL_FROM_BYTES,
+        external=external,
         seed=seed,
         verify=verify,
         values=dict(values or {}),
     )
+
+
+def input_sizes(path: Path, threads: int, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """Return what given input shapes mean for the symbolic dimensions of a model.
+
+    Raises
+    ------
+    InputError
+        If the model cannot be loaded, or the shapes do not fit it or leave a dimension open.
+    """
+    from cimplan.cost import host, session
+
+    weights_beside(path)
+    return host.symbolic_sizes(session.open_session(path, threads=threads, optimise=False), shapes, str(path))
 
 
 def _called(path: Path) -> str:
@@ -269,10 +281,15 @@ def _hash(path: Path) -> str:
         raise InputError("cannot read the model", where=str(path), why=str(error.strerror)) from error
 
 
-def _weights(path: Path) -> tuple[int, bool]:
-    """Check a model before ONNX Runtime opens it; return its size with external data, and whether it has such data.
+def weights_beside(path: Path) -> bool:
+    """Check a model before ONNX Runtime opens it; return whether the optimised graph is to have its weights beside it.
 
     ONNX Runtime would open any file a model names as external data; the check keeps that to the model's folder.
+
+    Raises
+    ------
+    InputError
+        If the model cannot be read, or external data are outside its folder or missing.
     """
     from cimplan.graph.external import require_external_data
     from cimplan.graph.read import all_tensors, require_readable
@@ -281,13 +298,15 @@ def _weights(path: Path) -> tuple[int, bool]:
     model = read_skeleton(path)
     require_readable(model, str(path))
     beside = require_external_data(all_tensors(model.graph), path)
-    return path.stat().st_size + sum(data.stat().st_size for data in beside), bool(beside)
+    size = path.stat().st_size + sum(data.stat().st_size for data in beside)
+    # A model that keeps weights beside itself must have all of them beside the saved graph too.
+    return bool(beside) or size >= _EXTERNAL_FROM_BYTES
 
 
 def _reference_path() -> Path:
     """Return where the best time of the reference loop on this machine is kept."""
     from cimplan.cache import path_of
-    from cimplan.cost.runs import cpu_name
+    from cimplan.cost.session import cpu_name
 
     return path_of("|".join(("reference", cpu_name(), platform.machine(), package_version("numpy"))), ".json")
 

@@ -153,8 +153,8 @@ class Measurement(Record):
         How other work has disturbed the runs that count, for a person; empty if it has not.
     seed : int
         Seed of the random inputs.
-    inputs : {"random", "zeros", "ones"}
-        What the model was fed with; zeros and ones only where it refused random values.
+    inputs : {"random", "zeros", "ones", "unknown"}
+        What the model was fed with; zeros and ones only where it refused random values, unknown of an imported profile.
     profiled : Spread
         Sum of the times of all operators, run by run, with profiling.
     unprofiled : Spread or None
@@ -172,7 +172,7 @@ class Measurement(Record):
     disturbed_runs: Count = 0
     disturbed: str = ""
     seed: int
-    inputs: Literal["random", "zeros", "ones"]
+    inputs: Literal["random", "zeros", "ones", "unknown"]
     profiled: Spread
     unprofiled: Spread | None = None
     original: Spread | None = None

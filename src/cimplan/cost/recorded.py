@@ -145,11 +145,9 @@ def profile_of(found: RecordingFile, where: str, *, known_reference_ns: float = 
     _require_whole(recording, where)
     graph, nodes = _graph_of(found, where)
     chosen = _choose(recording, known_reference_ns)
-    if not chosen.plain or not chosen.profiled:
-        raise InputError("holds no runs", where=where, fix=_AGAIN)
     raw_ns = {
         name: [recording.kernel_us[run][index] * 1000.0 for run in chosen.profiled]
-        for name, index in _node_of_operator(graph, nodes, where).items()
+        for name, index in node_of_operator(graph, nodes, where).items()
     }
     profile = _profile(found, graph, raw_ns, chosen)
     check(profile, where)
@@ -157,6 +155,8 @@ def profile_of(found: RecordingFile, where: str, *, known_reference_ns: float = 
 
 
 def _require_whole(recording: RunsRecord, where: str) -> None:
+    if not {"plain", "profiled"} <= {block.kind for block in recording.blocks if block.wall_ns}:
+        raise InputError("holds no runs", where=f"{where}, recording.blocks", fix=_AGAIN)
     runs = sum(len(block.wall_ns) for block in recording.blocks if block.kind == "profiled")
     if len(recording.kernel_us) != runs or len(recording.run_us) != runs:
         raise InputError(
@@ -191,7 +191,7 @@ def _graph_of(found: RecordingFile, where: str) -> tuple[OperatorGraph, list[Nod
     return with_stable_names(replace(graph, name=Path(found.model.name).stem or "model")), nodes
 
 
-def _node_of_operator(graph: OperatorGraph, nodes: list[Node], where: str) -> dict[str, int]:
+def node_of_operator(graph: OperatorGraph, nodes: list[Node], where: str) -> dict[str, int]:
     """Return the node of each operator; they are matched by what they make."""
     index_of = {node.outputs[0]: index for index, node in enumerate(nodes) if node.outputs}
     found: dict[str, int] = {}
@@ -231,10 +231,7 @@ def _profile(
     found: RecordingFile, graph: OperatorGraph, raw_ns: Mapping[str, list[float]], chosen: _Chosen
 ) -> HostProfile:
     half = PROFILER_RESOLUTION_NS / 2
-    estimates: dict[str, float] = {}
-    for op in graph.operators:
-        free = op.view and max(raw_ns[op.name]) < PROFILER_RESOLUTION_NS
-        estimates[op.name] = 0.0 if free else midmean(raw_ns[op.name]) + half
+    estimates = estimates_of(graph, raw_ns)
     timed = [raw_ns[name] for name, estimate in estimates.items() if estimate]
     unprofiled = spread(chosen.plain)
     # A network of free views only has nothing to scale.
@@ -268,6 +265,15 @@ def _profile(
         found.model, found.machine, graph, estimates, raw_ns, measurement, notes, found.cimplan_version
     )
     return profile.model_copy(update={"values": found.values})
+
+
+def estimates_of(graph: OperatorGraph, raw_ns: Mapping[str, list[float]]) -> dict[str, float]:
+    """Return the unscaled time of each operator in nanoseconds, 0 for a view that never took a microsecond."""
+    estimates: dict[str, float] = {}
+    for op in graph.operators:
+        free = op.view and max(raw_ns[op.name]) < PROFILER_RESOLUTION_NS
+        estimates[op.name] = 0.0 if free else midmean(raw_ns[op.name]) + PROFILER_RESOLUTION_NS / 2
+    return estimates
 
 
 def profile_with(

@@ -233,7 +233,7 @@ def _packed_profile(loaded: LoadedSpace, store: Store, model: str, host: str) ->
 
 def _machine(threads: int) -> dict[str, Any]:
     """Return what tells two measuring machines apart: processor, system, threads, runtime."""
-    from cimplan.cost.runs import cpu_name
+    from cimplan.cost.session import cpu_name
 
     return {
         "cpu": cpu_name(),

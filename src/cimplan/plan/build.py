@@ -29,6 +29,7 @@ from cimplan.plan.document import (
 )
 from cimplan.plan.reasons import explain
 from cimplan.plan.replay import Replay, replay
+from cimplan.plan.sampled import SAMPLES, SAMPLES_SOLVED, Sampled
 from cimplan.plan.schedule import CurvePoint, Schedule, Solution
 from cimplan.plan.structure import host_only_makespan, regions
 
@@ -68,6 +69,8 @@ class PlanContext:
         The host profile in short.
     inputs : mapping of str to str
         SHA-256 of what went in, by kind ("model", "profile", "hardware").
+    sampled : Sampled, optional
+        What the noise of the host profile means for the plan, where that is known.
     verifying : callable
         Makes the context in which the certificate is verified; of the whole way from a solution to a plan, only there
         does Ctrl-C cost nothing but the verification.
@@ -80,6 +83,7 @@ class PlanContext:
     host_times: Mapping[str, TimeKind] = field(default_factory=dict)
     profile: ProfilePart = field(default_factory=ProfilePart)
     inputs: Mapping[str, str] = field(default_factory=dict)
+    sampled: Sampled | None = None
     verifying: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
@@ -125,6 +129,8 @@ def content(
     statistics = dict(solution.statistics)
     if certificate is not None:
         statistics[VERIFY_S] = round(time.perf_counter() - began, 3)
+    if context.sampled is not None:
+        statistics |= {SAMPLES: context.sampled.samples, SAMPLES_SOLVED: context.sampled.solved}
     return {
         "model": context.model,
         "hardware": context.hardware,
@@ -135,6 +141,7 @@ def content(
         "gap": gap(makespan, lower_bound),
         "host_only_ns": None if host_only is None else host_only * tick_ns,
         "speedup": None if host_only is None else speedup(host_only, makespan),
+        **_spread(context),
         "crossbars_used": crossbars,
         "crossbars_available": problem.budget,
         "solve_s": solution.solve_s,
@@ -160,6 +167,18 @@ def content(
         "inputs": dict(sorted(context.inputs.items())),
         "checked": True,
     }
+
+
+def _spread(context: PlanContext) -> dict[str, Any]:
+    """Return what is known of the noise of the host's times."""
+    fields: dict[str, Any] = {"profile_disturbed": bool(context.profile.disturbed)}
+    if (sampled := context.sampled) is not None:
+        fields |= {
+            "host_only_ns_quartiles": sampled.host_only_ns_quartiles,
+            "speedup_range": sampled.speedup_range,
+            "placement_robust_share": sampled.robust_share,
+        }
+    return fields
 
 
 def derived(problem: Problem, happened: Replay) -> dict[str, Any]:

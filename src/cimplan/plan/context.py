@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import TYPE_CHECKING
 
 from cimplan.plan.build import PlanContext
@@ -11,6 +12,17 @@ from cimplan.plan.document import ProfilePart
 
 if TYPE_CHECKING:
     from cimplan.cost.build import CostedNetwork
+    from cimplan.cost.profile_file import MachineRecord
+
+_FAMILIES = {
+    family: {family, *others}
+    for family, others in {
+        "x86": ("x64", "amd64", "i386", "i686"),
+        "arm": ("aarch64", "arm64", "armv7l", "armv8l"),
+        "riscv": ("riscv32", "riscv64"),
+    }.items()
+}
+_SAYS_NOTHING = {"host", "cpu", "core", "cores", "processor", "machine", "the", "a", "an", "this", "one", "of", "any"}
 
 
 def context_of(costed: CostedNetwork) -> PlanContext:
@@ -31,6 +43,9 @@ def context_of(costed: CostedNetwork) -> PlanContext:
             scale_factor=None if profile.measurement is None else profile.measurement.scale,
             values=profile.values,
             runtime=f"onnxruntime {machine.onnxruntime}" if machine.onnxruntime else "",
+            date=machine.date,
+            disturbed="" if profile.measurement is None else profile.measurement.disturbed,
+            mismatch=mismatch(costed.hardware.host.name, machine),
         ),
         inputs={
             "model": profile.model.sha256,
@@ -38,3 +53,23 @@ def context_of(costed: CostedNetwork) -> PlanContext:
             "hardware": hashlib.sha256(description.encode()).hexdigest(),
         },
     )
+
+
+def mismatch(host: str, machine: MachineRecord) -> str:
+    """Return how the profiled processor differs from the host of a hardware file, by their names; empty if it fits.
+
+    A family ("x86 host") fits every processor of it. Other names fit where the processor's name has all their words.
+    """
+    if not machine.cpu:
+        return ""
+    words = set(re.findall(r"[a-z0-9]+", host.lower())) - _SAYS_NOTHING
+    found = set(re.findall(r"[a-z0-9]+", machine.cpu.lower()))
+    architecture = set(re.findall(r"[a-z0-9]+", machine.architecture.lower()))
+    for family, members in _FAMILIES.items():
+        if architecture & members:
+            found |= {family}
+        if words & members:
+            words = (words - members) | {family}
+    if words <= found:
+        return ""
+    return f"the profile is of {machine.cpu}, the hardware file's host is {host}"

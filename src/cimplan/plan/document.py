@@ -153,3 +153,10 @@ class ProfilePart(Part):
     )
     runtime: str = Field(default="", description="Name and version of what ran the model.")
     values: dict[str, str] = Field(default_factory=dict, description="Values of inputs that the user gave.")
+    date: str = Field(default="", description="When it was measured, as in ISO 8601.")
+    disturbed: str = Field(
+        default="", description="How other work has disturbed the measurement, for people; empty if it has not."
+    )
+    mismatch: str = Field(
+        default="", description="How the processor differs from the host of the hardware file; empty if it fits."
+    )

@@ -38,6 +38,7 @@ from cimplan.plan.document import (
 )
 from cimplan.plan.refusal import refusal
 from cimplan.plan.replay import Replay, replay
+from cimplan.plan.sampled import require_spread
 from cimplan.plan.schedule import CurvePoint, Schedule, Solution
 
 if TYPE_CHECKING:
@@ -69,6 +70,21 @@ class Plan(Part):
     gap: float = Field(ge=0, le=1, description="(makespan - lower bound) / makespan.")
     host_only_ns: Nanoseconds | None = Field(description="Latency without the accelerator; null if impossible.")
     speedup: float | None = Field(description="host_only_ns / makespan_ns.")
+    host_only_ns_quartiles: tuple[Nanoseconds, Nanoseconds] | None = Field(
+        default=None, description="Lower and upper quartile of the latency without the accelerator; null if not known."
+    )
+    speedup_range: tuple[Nanoseconds, Nanoseconds] | None = Field(
+        default=None,
+        description="5th and 95th percentile of the speed-up over samples of the host's noise; null if not known.",
+    )
+    placement_robust_share: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Of the samples that were partitioned anew, the share in which this placement stays within 1 % of "
+        "the best; null if there is none.",
+    )
+    profile_disturbed: bool = Field(default=False, description="Other work has disturbed the host's measurement.")
     crossbars_used: Count
     crossbars_available: Count
     solve_s: float = Field(ge=0, allow_inf_nan=False, description="Wall time of the method in seconds.")
@@ -276,6 +292,7 @@ class Plan(Part):
         if happened.schedule != schedule:
             raise InputError("the plan does not hold", why="the replay ends differently", fix=REMAKE)
         require_claims(self, problem, happened)
+        require_spread(self)
         for name, value in self._derived(problem, happened).items():
             if getattr(self, name) != value:
                 raise InputError("does not follow from the rest of the plan", where=name, fix=REMAKE)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from cimplan.cost.problem import CIM, HOST
 from cimplan.plan.build import INTERRUPTED, PROOF_INTERRUPTED, STOPPED, VERIFY_S
 from cimplan.plan.document import OperatorPart
 from cimplan.plan.plan import Plan
+from cimplan.plan.sampled import SAMPLES, SAMPLES_SOLVED
 from cimplan.units import format_duration, format_size
 
 TOP_REASONS = 8
@@ -36,14 +39,18 @@ def summary(plan: Plan) -> list[tuple[str, str]]:
     kind = plan.times.host
     threads = f"{plan.profile.threads} thread{'s' if plan.profile.threads != 1 else ''}" if plan.profile.threads else ""
     # Views cost nothing, so "measured" and "estimated" describe the host times that count.
-    origin = ", ".join(part for part in (f"host times {kind}", plan.profile.machine, threads) if part)
+    parts = (f"host times {kind}", plan.profile.machine, threads, _when(plan.profile.date, datetime.now(UTC)))
+    origin = ", ".join(part for part in parts if part)
+    if kind == "estimated":
+        origin += "; how they spread is not known"
     host_only = "impossible: some operators cannot run on the host"
     return [
-        ("host only", host_only if plan.host_only_ns is None else format_duration(plan.host_only_ns)),
+        ("host only", host_only if plan.host_only_ns is None else _host_only(plan, plan.host_only_ns)),
         ("this plan", format_duration(plan.makespan_ns)),
         ("schedule", _schedule(plan)),
         ("stopped", _stopped(plan)),
-        ("speed-up", "" if plan.speedup is None else _speedup(plan.speedup)),
+        ("speed-up", "" if plan.speedup is None else _speedup(plan.speedup) + _range(plan)),
+        ("placement", _robust(plan)),
         ("lower bound", _bound(plan)),
         ("certificate", _certificate(plan)),
         ("crossbars", f"{plan.crossbars_used} of {plan.crossbars_available}"),
@@ -58,6 +65,8 @@ def summary(plan: Plan) -> list[tuple[str, str]]:
         ("busy", _busy(plan)),
         ("curve", str(plan.statistics.get(CURVE, ""))),
         ("times", origin if kind != "unknown" else ""),
+        ("disturbed", f"{plan.profile.disturbed}; profile again when the machine is quiet" * plan.profile_disturbed),
+        ("other host", plan.profile.mismatch),
         ("solved in", f"{plan.solve_s:.3f} s"),
         ("checked", "yes, by independent checker and replay" if plan.checked else "no"),
     ]
@@ -117,6 +126,43 @@ def _schedule(plan: Plan) -> str:
 def _speedup(value: float) -> str:
     text = f"{value:.3g} x"
     return text if value >= 1 else f"{text} (slower than the host alone)"
+
+
+def _host_only(plan: Plan, host_only_ns: float) -> str:
+    text = format_duration(host_only_ns)
+    if plan.host_only_ns_quartiles is None:
+        return text
+    lower, upper = map(format_duration, plan.host_only_ns_quartiles)
+    return f"{text}, quartiles {lower} and {upper}"
+
+
+def _range(plan: Plan) -> str:
+    if plan.speedup_range is None:
+        return ""
+    low, high = plan.speedup_range
+    count = plan.statistics.get(SAMPLES, 0)
+    return f", {low:.3g} to {high:.3g} x with the noise of the host (5 to 95 % of {count} samples)"
+
+
+def _robust(plan: Plan) -> str:
+    """Return how often the placement stays as good as the best."""
+    if plan.placement_robust_share is None:
+        return ""
+    solved = plan.statistics.get(SAMPLES_SOLVED, 0)
+    share = f"{100 * plan.placement_robust_share:.0f} %"
+    return f"within 1 % of the best in {share} of {solved} samples of the host's noise that were solved again"
+
+
+def _when(date: str, now: datetime) -> str:
+    """Return the day and the age of a measurement; empty where its date does not read."""
+    try:
+        taken = datetime.fromisoformat(date)
+    except ValueError:
+        return ""
+    taken = taken if taken.tzinfo else taken.replace(tzinfo=UTC)
+    days = (now - taken).days
+    age = f"{days} day{'s' if days != 1 else ''} ago" if days > 0 else "today" if days == 0 else "in the future"
+    return f"on {taken.date().isoformat()} ({age})"
 
 
 def _bound(plan: Plan) -> str:
