@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cimplan.api.checking import compare_costs
     from cimplan.api.compiling import Compiled, compile
     from cimplan.api.models import Model, load
     from cimplan.api.partitioning import estimate, partition, profile
@@ -34,6 +35,7 @@ _HOME = {
     "Model": "cimplan.api.models",
     "NoAnswerError": "cimplan.errors",
     "Plan": "cimplan.plan.plan",
+    "compare_costs": "cimplan.api.checking",
     "compile": "cimplan.api.compiling",
     "estimate": "cimplan.api.partitioning",
     "import_profile": "cimplan.api.profiles",
@@ -51,6 +53,7 @@ __all__ = [
     "Model",
     "NoAnswerError",
     "Plan",
+    "compare_costs",
     "compile",
     "estimate",
     "import_profile",

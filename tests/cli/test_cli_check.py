@@ -84,13 +84,18 @@ def test_a_certificate_of_nothing_proves_nothing(cimplan, changed):
 
 @pytest.mark.parametrize(
     ("method", "said"),
-    [("heft", "none in the file, which claims no lower bound"), ("ilp", "is the word of 'ilp'")],
+    [("heft", "none in the file, which claims no lower bound"), ("ilp", "is the word of 'ilp' (HiGHS)")],
 )
 def test_a_plan_without_a_proof_says_so(cimplan, changed, method, said):
     claims = (
         {}
         if method == "ilp"
-        else {"status": lambda _: "feasible", "lower_bound_ns": lambda _: 0.0, "gap": lambda _: 1.0}
+        else {
+            "status": lambda _: "feasible",
+            "solver_claims": lambda _: "feasible",
+            "lower_bound_ns": lambda _: 0.0,
+            "gap": lambda _: 1.0,
+        }
     )
     path = changed(
         certificate=lambda _: None,
@@ -99,13 +104,17 @@ def test_a_plan_without_a_proof_says_so(cimplan, changed, method, said):
         **claims,
     )
     run = cimplan("check", path)
-    assert run.code == 0
+    assert run.code == (1 if method == "ilp" else 0)  # a file that claims nothing owes no proof
     assert said in run.out
+    found = cimplan("check", path, "--json").json
+    claims = "optimal" if method == "ilp" else "feasible"
+    assert (found["status"], found["solver_claims"], found["proof"]) == ("feasible", claims, "none")
 
 
 def test_what_claims_no_bound_says_so_even_with_a_certificate(cimplan, changed):
     path = changed(
         status=lambda _: "feasible",
+        solver_claims=lambda _: "feasible",
         lower_bound_ns=lambda _: 0.0,
         gap=lambda _: 1.0,
         proof=lambda _: {"verdict": "incomplete", "bound_ns": 0.0, "notes": []},
@@ -125,19 +134,16 @@ def test_one_crossbar_is_not_several(cimplan, tmp_path):
 def test_points_of_a_curve_that_the_file_does_not_prove_are_named(cimplan, changed):
     def curve(_):
         plan = json.loads(path.read_text())
-        here = {"crossbars": 0, "makespan_ns": plan["makespan_ns"] + 1, "lower_bound_ns": 0.0, "status": "feasible"}
-        there = {
-            "crossbars": 20,
-            "makespan_ns": plan["makespan_ns"],
-            "lower_bound_ns": plan["makespan_ns"],
-            "status": "optimal",
-        }
-        return [here, there]
+        host = plan["host_only_ns"]
+        return [
+            {"crossbars": at, "makespan_ns": ns, "lower_bound_ns": ns, "status": "optimal"}
+            for at, ns in ((0, host), (1, plan["makespan_ns"] + 1.0), (20, plan["makespan_ns"]))
+        ]
 
     path = changed()
     run = cimplan("check", changed(curve=curve))
-    assert run.code == 0
-    assert "not checked: 1 point for other budgets" in run.out
+    assert run.code == 1
+    assert "incomplete: 3 of 3 points not proven; the first, at 0 crossbars" in run.out
 
 
 def test_a_plan_may_come_through_a_pipe(cimplan, plan_file, tmp_path):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cimplan.cli.console import Doing
-from cimplan.plan import build
+from cimplan.plan import proof
 from cimplan.plan.plan import Plan
 
 pytestmark = [
@@ -54,12 +54,12 @@ def interrupted_in(module: str, name: str, *arguments: object, number: int = sig
 def test_a_signal_in_the_verification_keeps_the_plan(profile_file, tmp_path, number):
     path = tmp_path / "plan.json"
     asked = ("partition", "--profile", profile_file, "-o", path)
-    code, out, err = interrupted_in("cimplan.plan.build", "verify_certificate", *asked, number=number)
+    code, out, err = interrupted_in("cimplan.plan.proof", "verify_certificate", *asked, number=number)
     assert code == 0, err
     assert err.startswith("cimplan: interrupted while the proof was verified") and err.count("\n") == 1
-    assert "proven optimal" in out and "verifying it without the solver was interrupted" in out
+    assert "(the exact method says optimal)" in out and "not verified: that was interrupted" in out
     plan = Plan.read(path)
-    assert (plan.status, plan.proof.verdict) == ("optimal", "incomplete")
+    assert (plan.status, plan.solver_claims, plan.proof.verdict) == ("feasible", "optimal", "incomplete")
     assert plan.verify_proof().verified
 
 
@@ -88,11 +88,11 @@ def test_sigterm_is_like_ctrl_c(model_file, command):
 
 
 def test_a_comparison_that_is_interrupted_in_a_proof_keeps_its_rows(profile_file):
-    asked = ("compare", "--profile", profile_file, "--methods", "greedy,exact,heft", "--json")
-    code, out, err = interrupted_in("cimplan.plan.build", "verify_certificate", *asked)
+    asked = ("compare", "--profile", profile_file, "--methods", "exact,greedy,heft", "--json")
+    code, out, err = interrupted_in("cimplan.plan.proof", "verify_certificate", *asked)
     assert code == 0
-    assert [row["method"] for row in json.loads(out)["methods"]] == ["greedy", "exact"]
-    assert err == "cimplan: interrupted during exact; not run: heft\n"
+    assert [row["method"] for row in json.loads(out)["methods"]] == ["exact"]
+    assert err == "cimplan: interrupted during exact; not run: greedy, heft\n"
 
 
 @pytest.mark.parametrize("hardware", ["rram-256", "dynaplasia"])
@@ -158,7 +158,7 @@ def test_ctrl_c_while_the_plan_is_written_comes_too_late(cimplan, monkeypatch, p
     monkeypatch.setattr(Plan, "write", interrupted)
     run = cimplan("partition", "--profile", profile_file, "-o", tmp_path / "plan.json")
     assert run.code == 0
-    assert build.PROOF_INTERRUPTED not in Plan.read(tmp_path / "plan.json").proof.notes
+    assert proof.PROOF_INTERRUPTED not in Plan.read(tmp_path / "plan.json").proof.notes
 
 
 @pytest.mark.parametrize("command", ["partition", "compare"])

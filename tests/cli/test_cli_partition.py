@@ -85,7 +85,7 @@ def test_the_table_of_the_curve_says_how_good_each_point_is(cimplan, profile_fil
 def test_a_gap_is_never_rounded_away():
     def point(bound_ns: float) -> CurvePart:
         status = "optimal" if bound_ns == 1e6 else "feasible"
-        return CurvePart(crossbars=1, makespan_ns=1e6, lower_bound_ns=bound_ns, status=status)
+        return CurvePart(crossbars=1, makespan_ns=1e6, lower_bound_ns=bound_ns, status=status, solver_claims=status)
 
     assert [_gap(point(bound)) for bound in (1e6, 999_999, 990_000, 0)] == ["0.00 %", "< 0.01 %", "1.00 %", "100.00 %"]
 

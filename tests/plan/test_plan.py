@@ -17,6 +17,7 @@ from oracle import brute_force, problems, random_problem
 
 from cimplan.cost.problem import CIM, HOST, Dependency, Option, Problem
 from cimplan.errors import InputError, InternalError, NoAnswerError
+from cimplan.partition.prove import with_certificate
 from cimplan.plan.build import PlanContext
 from cimplan.plan.certificate import Block, Certificate
 from cimplan.plan.plan import Plan, plan_from
@@ -70,7 +71,8 @@ CONTEXT = PlanContext(
 @pytest.fixture
 def plan() -> Plan:
     curve = (CurvePoint(0, 3520, 3520), CurvePoint(3, 2050, 2050), CurvePoint(7, 1340, 1000))
-    return plan_from(example_problem(), solved(example_problem(), curve=curve), CONTEXT)
+    solution = with_certificate(example_problem(), solved(example_problem(), curve=curve))
+    return plan_from(example_problem(), solution, CONTEXT)
 
 
 def test_a_plan_says_what_it_gains_and_what_is_left(plan: Plan) -> None:
@@ -94,10 +96,10 @@ def test_a_plan_says_what_it_gains_and_what_is_left(plan: Plan) -> None:
     assert (plan.counts.transfers, plan.counts.transfer_bytes, plan.counts.with_choice) == (3, 1900, 2)
     assert plan.counts.places[HOST].operators == 4
     assert plan.counts.places[CIM].busy_ns == 400
-    assert [(point.crossbars, point.status) for point in plan.curve] == [
-        (0, "optimal"),
-        (3, "optimal"),
-        (7, "feasible"),
+    assert [(point.crossbars, point.status, point.solver_claims) for point in plan.curve] == [
+        (0, "feasible", "optimal"),
+        (3, "feasible", "optimal"),  # the plan's own budget is proven, but not one crossbar more
+        (7, "feasible", "feasible"),
     ]
     assert plan.checked
 
@@ -146,7 +148,7 @@ def test_a_wasteful_schedule_is_tightened_and_its_curve_with_it() -> None:
     assert plan.makespan_ns == 2050
     assert plan.status == "feasible"
     assert [(point.crossbars, point.makespan_ns) for point in plan.curve] == [(0, 3520), (3, 2050), (8, 1200)]
-    assert plan_from(problem, Solution("greedy", "feasible", late, 2050)).status == "optimal"
+    assert plan_from(problem, Solution("greedy", "feasible", late, 2050)).solver_claims == "optimal"
 
 
 def test_what_the_checker_refuses_never_becomes_a_plan() -> None:
@@ -296,7 +298,8 @@ def edit(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (edit("makespan_ns", 2049), "the makespan is said to be 2049"),
         (edit("lower_bound_ns", 2049), "'optimal' but the lower bound 2049 is below"),
         (edit("status", "best"), "status"),
-        (edit("status", "feasible"), "'feasible' but the lower bound equals"),
+        (edit("status", "feasible"), "status: does not follow"),
+        (edit("solver_claims", "feasible"), "'feasible' but the lower bound equals"),
         (edit("gap", 0.5), "gap: does not follow"),
         (edit("speedup", 99.0), "speedup: does not follow"),
         (edit("transfers/0/finish_ns", 560), "transfers: does not follow"),

@@ -8,10 +8,12 @@ from typing import Any
 from oracle import brute_force
 
 from cimplan.cost.problem import CIM, HOST, Dependency, Option, Problem
-from cimplan.plan.build import PROOF_INTERRUPTED, PlanContext
+from cimplan.partition.prove import with_certificate
+from cimplan.plan.build import PlanContext
 from cimplan.plan.certificate import Block, Certificate
 from cimplan.plan.document import CurvePart, ProfilePart, ProofPart
 from cimplan.plan.plan import Plan, plan_from
+from cimplan.plan.proof import PROOF_INTERRUPTED
 from cimplan.plan.schedule import Schedule, Solution
 from cimplan.plan.summary import interruption, summary, top_reasons
 
@@ -42,7 +44,8 @@ def optimal() -> Plan:
         op_types=("Quant", "Conv", "Relu", "Gemm", "Add"),
         profile=ProfilePart(kind="measured", machine="Some CPU", threads=1),
     )
-    return plan_from(PROBLEM, Solution("exact", "optimal", schedule, schedule.makespan(PROBLEM)), context)
+    solution = Solution("exact", "optimal", schedule, schedule.makespan(PROBLEM))
+    return plan_from(PROBLEM, with_certificate(PROBLEM, solution), context)
 
 
 def test_the_summary_answers_the_first_questions() -> None:
@@ -62,7 +65,7 @@ def test_the_summary_answers_the_first_questions() -> None:
 def test_an_unproven_plan_that_loses_says_so() -> None:
     slow = Schedule((0, 0, 0, 1, 0), (0, 500, 2500, 2650, 2790))
     facts = dict(summary(plan_from(PROBLEM, Solution("greedy", "feasible", slow, 1405))))
-    assert facts["lower bound"] == "1.405 µs, gap 50.00 %"
+    assert facts["lower bound"] == "1.405 µs, gap 50.00 %: the word of 'greedy'"
     unproven = dict(summary(plan_from(PROBLEM, Solution("greedy", "feasible", slow))))
     assert unproven["lower bound"] == "none: this method proves nothing"
     lossy = Problem(("a",), ((Option(HOST, 1), Option(CIM, 4, 1)),), (), 1)
@@ -91,16 +94,16 @@ def test_the_summary_says_what_became_of_the_certificate() -> None:
         solution = Solution("exact", status, Schedule((0, 0), (0, 6)), bound, certificate)
         return dict(summary(plan_from(problem, solution)))["certificate"]
 
-    assert line(None) == "none"
+    assert line(None) == "none needed: sums over the costs"
     assert line(certificate) == "verified without the solver"
     partly = Certificate(8, 0, dropped=(0, 1), blocks=(Block("chain"),), exhausted=True)
-    more = "verifying it without the solver takes more search, `cimplan check PLAN` goes on"
-    assert line(partly) == f"proven by the solver; {more}"
-    assert line(replace(partly, lower_bound=7), 7, "feasible") == f"the bound is the solver's; {more}"
+    more = "not verified: that takes more search, `cimplan check PLAN` goes on"
+    assert line(partly) == more
+    assert line(replace(partly, lower_bound=7), 7, "feasible") == more
     assert line(replace(certificate, lower_bound=6)) == "verified without the solver"
     without = Certificate(6, 0, (0,), (Block("chain"),) * 2, dropped=(1,))
     assert line(without) == (
-        "proven by the solver; verified without it up to 6 ns (25.00 % below this plan), `cimplan check PLAN` goes on"
+        "verified without the solver up to 6 ns (25.00 % below this plan), `cimplan check PLAN` goes on"
     )
 
 
@@ -111,28 +114,28 @@ def test_the_summary_says_what_cut_the_plan_short_and_how_long_its_proof_took() 
         return dict(summary(plan.model_copy(update=changes)))
 
     assert not facts()["stopped"]
-    assert facts(statistics={"stopped": "interrupted"})["stopped"] == "interrupted: after the proof"
+    assert facts(statistics={"stopped": "interrupted"})["stopped"] == "interrupted: after the search"
     cut = facts(
-        statistics={"stopped": "time limit", "curve": "none: time limit before it was there"}, status="feasible"
+        statistics={"stopped": "time limit", "curve": "none: time limit before it was there"}, solver_claims="feasible"
     )
     assert cut["stopped"] == "time limit: best plan so far"
-    point = CurvePart(crossbars=0, makespan_ns=3.0, lower_bound_ns=2.0, status="feasible")
+    point = CurvePart(crossbars=0, makespan_ns=3.0, lower_bound_ns=2.0, status="feasible", solver_claims="feasible")
     part = facts(statistics={"stopped": "interrupted"}, curve=(point,))["stopped"]
-    assert part == "interrupted: after the proof; the curve as far as it got"
+    assert part == "interrupted: after the search; the curve as far as it got"
     assert cut["curve"] == "none: time limit before it was there"
     proof = ProofPart(verdict="verified", bound_ns=plan.makespan_ns)
     assert facts(proof=proof, statistics={"verify_s": 0.4})["certificate"] == "verified without the solver"
     assert facts(proof=proof, statistics={"verify_s": 12.3})["certificate"] == "verified without the solver in 12 s"
     stopped = ProofPart(verdict="incomplete", bound_ns=0.0, notes=(PROOF_INTERRUPTED,))
     assert facts(proof=stopped, statistics={"verify_s": 2.1})["certificate"].startswith(
-        "proven by the solver; verifying it without the solver was interrupted after 2 s"
+        "not verified: that was interrupted after 2 s"
     )
 
 
 def test_an_interruption_is_one_sentence() -> None:
     plan = optimal()
     assert interruption(plan) == ""
-    cut = plan.model_copy(update={"statistics": {"stopped": "interrupted"}, "status": "feasible"})
+    cut = plan.model_copy(update={"statistics": {"stopped": "interrupted"}, "solver_claims": "feasible"})
     assert interruption(cut) == "interrupted: this is the best plan so far"
     stopped = ProofPart(verdict="incomplete", bound_ns=0.0, notes=(PROOF_INTERRUPTED,))
     assert "plan is complete" in interruption(plan.model_copy(update={"proof": stopped}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -282,11 +282,13 @@ def solve(
     from cimplan.api.sampling import sample
     from cimplan.partition.methods import solve as solve_problem
     from cimplan.partition.progress import Progress
+    from cimplan.partition.prove import with_certificate
     from cimplan.plan.context import context_of
     from cimplan.plan.plan import plan_from
 
     check_seconds(time_limit_s, "time limit")
     problem = fixed(costed.problem, fix or {})
+    fixes = {name: place.lower() for name, place in (fix or {}).items()}
     start = None if warm_start is None else warm_start.schedule_for(problem)
     began = time.perf_counter()
     with interrupts() as noticed:
@@ -300,6 +302,13 @@ def solve(
             curve=curve,
             unfixed=costed.problem,
         )
+        free = None
+        with suppress(KeyboardInterrupt):
+            if not noticed.pressed:
+                left = None if time_limit_s is None else time_limit_s - (time.perf_counter() - began)
+                solution = with_certificate(problem, solution, left)
+                left = None if time_limit_s is None else time_limit_s - (time.perf_counter() - began)
+                free = _without_fixes(costed.problem, problem, solution, left) if fixes else None
         noticed.hold()
         solution = _with_endings(solution, curve=curve, interrupted=noticed.pressed)
         if warm_start is None:
@@ -316,7 +325,7 @@ def solve(
         sampled = sample(
             costed, problem, solution, seed=seed, time_limit_s=time_limit_s, stopped=lambda: noticed.pressed
         )
-        context = replace(context_of(costed), sampled=sampled, verifying=verifying)
+        context = replace(context_of(costed), sampled=sampled, verifying=verifying, fixes=fixes, without_fixes=free)
         return plan_from(problem, solution, context, unfixed=costed.problem)
 
 
@@ -343,9 +352,26 @@ def fixed(problem: Problem, fix: Mapping[str, str]) -> Problem:
     return problem.fixed({name: place.lower() for name, place in fix.items()})
 
 
+def _without_fixes(unfixed: Problem, problem: Problem, solution: Solution, left_s: float | None) -> Solution | None:
+    """Return the answer to the problem without the user's fixes, in what is left of the time.
+
+    A method that proves nothing is not made to wait for one that does: what fixes cost it stays unknown.
+    """
+    from cimplan.partition.methods import METHODS, solve
+    from cimplan.plan.fixes import ruled_out, without
+
+    method = METHODS.get(solution.method)
+    if method is None or not method.exact or solution.schedule is None or (left_s is not None and left_s <= 0):
+        return None
+    out = ruled_out(problem, unfixed)
+    if not any(out):
+        return replace(solution, curve=(), curve_proofs=())
+    return solve(without(problem, out), time_limit_s=left_s, warm_start=solution.schedule)
+
+
 def _with_endings(solution: Solution, *, curve: bool, interrupted: bool) -> Solution:
     """Return a solution whose statistics say what ended it early, and why a curve is not there."""
-    from cimplan.plan.build import INTERRUPTED, STOPPED
+    from cimplan.plan.proof import INTERRUPTED, STOPPED
     from cimplan.plan.summary import CURVE
 
     statistics = dict(solution.statistics)

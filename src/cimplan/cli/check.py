@@ -7,20 +7,40 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cimplan.cli.console import emit_json, facts
-from cimplan.cli.options import JsonOption
+from cimplan.cli.console import emit, emit_json, facts, printable
+from cimplan.cli.options import JsonOption, ShapeOption, parse_shapes
+from cimplan.cli.partition import BusOption, LatencyOption
 from cimplan.cli.plans import dual_mode_plan
 
 if TYPE_CHECKING:
     from cimplan.plan.certificate_check import CertificateReport
+    from cimplan.plan.dual_mode import DualModePlan
     from cimplan.plan.plan import Plan
+    from cimplan.plan.verification import Proof, Verification
 
+Facts = list[tuple[str, str]]
 
 _NO_BOUND = "claims no lower bound"
+
+_MOST = 20
+"""Things of a kind that are listed."""
 
 
 def check(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.", show_default=False)],
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="MODEL", help="What it was made of: compare its costs with these.")
+    ] = None,
+    hardware: Annotated[
+        str | None,
+        typer.Option("--hardware", metavar="NAME|FILE", help="The same; the preset that the plan names if left out."),
+    ] = None,
+    profile: Annotated[
+        Path | None, typer.Option("--profile", metavar="FILE", help="The same; needs no model beside it.")
+    ] = None,
+    mvm_latency: LatencyOption = None,
+    bus_bandwidth: BusOption = None,
+    shape: ShapeOption = None,
     effort: Annotated[
         int,
         typer.Option(
@@ -32,98 +52,168 @@ def check(
     ] = 1,
     json: JsonOption = False,
 ) -> None:
-    """Check a plan of `partition` or `compile` again: its schedule, what follows from it, and the proof of its bound.
+    """Check a plan of `partition` or `compile` again: its schedule, all that follows from it, and its proofs.
 
-    No solver takes part. What nothing else in the file determines is not checked: reasons and gains, the times of the
-    method, and the points of a curve for other budgets. Exit code 1: the plan holds, but not all of its bound could be
-    proven. 2: it does not hold.
+    No solver takes part. With --model, --hardware and --profile the costs are rebuilt and compared; without them all
+    is said for the costs in the file. Exit code 0: everything that the file claims was proven. 1: it holds, but not
+    all of it could be proven, or its costs are not those of the files given. 2: it does not hold.
     """
     from cimplan.files import read_json
 
     value = read_json(plan, "plan")
     if isinstance(value, dict) and value.get("kind") == "dual_mode_plan":
-        found = dual_mode_plan(value, plan)
-        result: dict[str, Any] = {
-            "plan": str(plan),
-            "status": found.status,
-            "latency_cycles": found.latency_cycles,
-            "lower_bound_cycles": found.lower_bound_cycles,
-            "proof": "none",
-        }
-        lines = [
-            ("holds", "every count, byte and cycle, and the modes of all arrays"),
-            ("latency", f"{found.latency_cycles} cycles"),
-            ("proof", "none in the file: plans for dual-mode chips carry no certificate"),
-        ]
+        _refuse_files(model, hardware, profile, mvm_latency, bus_bandwidth, shape)
+        result, lines, listed = _dual_mode(dual_mode_plan(value, plan), plan)
     else:
-        result, lines = _partition(value, plan, effort)
+        result, lines, listed = _partition(value, plan, effort)
+        if model is not None or hardware is not None or profile is not None:
+            found = _compare(value, plan, model, hardware, profile, mvm_latency, bus_bandwidth, shape)
+            result |= {"costs": "differ" if found else "matched", "differences": found[:_MOST]}
+            lines.append(("costs", _costs(found)))
+            listed = [*listed, *(f"costs: {difference}" for difference in found[:_MOST])]
+        else:
+            _refuse_files(None, None, None, mvm_latency, bus_bandwidth, shape)
+            lines.append(("costs", "not compared: all this is for the costs in this file"))
     if json:
         emit_json(result)
     else:
         facts(lines)
-    if result["proof"] == "incomplete":
+        for line in listed:
+            emit(f"  {printable(line)}")
+    if not result["proven"] or result["costs"] == "differ":
         raise typer.Exit(1)
 
 
-def _partition(value: object, path: Path, effort: int) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+def _refuse_files(*given: object) -> None:
+    from cimplan.errors import InputError
+
+    names = ("--model", "--hardware", "--profile", "--mvm-latency", "--bus-bandwidth", "--shape")
+    for name, value in zip(names, given, strict=True):
+        if value is not None:
+            raise InputError(
+                f"{name} has nothing to go with",
+                why="costs are rebuilt for plans of `cimplan partition`, from --model, --hardware and --profile",
+                fix=f"Drop {name}",
+            )
+
+
+def _compare(
+    value: object,
+    path: Path,
+    model: str | None,
+    hardware: str | None,
+    profile: Path | None,
+    mvm_latency: str | None,
+    bus_bandwidth: str | None,
+    shape: list[str] | None,
+) -> list[str]:
+    from cimplan.api.checking import compare_costs
+    from cimplan.plan.plan import Plan
+    from cimplan.units import parse_bandwidth_gbps, parse_duration_ns
+
+    return compare_costs(
+        Plan.from_json(value, str(path)),
+        model,
+        hardware,
+        profile,
+        mvm_latency_ns=None if mvm_latency is None else parse_duration_ns(mvm_latency),
+        bus_bandwidth_gbps=None if bus_bandwidth is None else parse_bandwidth_gbps(bus_bandwidth),
+        shapes=parse_shapes(shape),
+    )
+
+
+def _costs(found: list[str]) -> str:
+    if not found:
+        return "matched: those of the files given"
+    more = f", the first {_MOST} are listed" if len(found) > _MOST else ""
+    count = "1 difference" if len(found) == 1 else f"{len(found)} differences"
+    return f"differ from those of the files given: {count}{more}"
+
+
+def _partition(value: object, path: Path, effort: int) -> tuple[dict[str, Any], Facts, list[str]]:
     from cimplan.errors import InputError
     from cimplan.plan.certificate_check import DEFAULT_NODES, DEFAULT_SEARCH_NODES
     from cimplan.plan.plan import Plan
+    from cimplan.plan.words import fixes_words
     from cimplan.units import format_duration
 
     plan = Plan.from_json(value, str(path))
+    try:
+        found = plan.verification(nodes=effort * DEFAULT_NODES, search_nodes=effort * DEFAULT_SEARCH_NODES)
+    except InputError as error:
+        raise InputError(error.what, where=f"{path}: {error.where}", why=error.why, fix=error.fix) from error
+    proof = found.proof
     result: dict[str, Any] = {
         "plan": str(path),
-        "status": plan.status,
+        "status": proof.status,
+        "solver_claims": plan.solver_claims,
         "makespan_ns": plan.makespan_ns,
         "lower_bound_ns": plan.lower_bound_ns,
-        "proof": "none",
+        "proof": proof.verdict,
+        "proven_ns": proof.bound_ns,
+        "proven": found.complete,
+        "costs": "not compared",
+        "fixes": plan.fixes,
+        "without_fixes": None if found.without_fixes is None else _free_json(plan, found.without_fixes),
+        "curve": {"points": len(found.curve), "proven": len(found.curve) - len(found.curve_open)},
+        "differences": list(found.differences[:_MOST]),
+        "nodes": found.nodes,
+        "notes": [] if proof.report is None else list(proof.report.notes),
     }
     lines = [
         ("holds", "every start, transfer and crossbar, and the replay ends at the same time"),
         ("latency", format_duration(plan.makespan_ns)),
+        ("fixed", fixes_words(plan)),
+        ("proof", _proof(plan, found)),
+        ("price", _free(plan, found)),
+        ("curve", _curve(plan, found)),
+        ("reasons", _reasons(found)),
+        ("as said", _not_known()),
     ]
-    others = [point for point in plan.curve if point.makespan_ns != plan.makespan_ns]
-    if others:
-        points = "1 point" if len(others) == 1 else f"{len(others)} points"
-        lines.append(
-            ("curve", f"not checked: {points} for other budgets, of which the file has neither plan nor proof")
-        )
-    if plan.certificate is None:
-        return result, [*lines, ("proof", _no_certificate(plan))]
-    report = plan.verify_proof(nodes=effort * DEFAULT_NODES, search_nodes=effort * DEFAULT_SEARCH_NODES)
-    if report.verdict == "refuted":
-        raise InputError(
-            "the proof in the plan is wrong",
-            where=f"{path}: certificate",
-            why="; ".join(report.notes[:3]),
-            fix="Make the plan again rather than editing it",
-        )
-    proven_ns = report.bound * plan.tick_ns
-    verified = report.verified and proven_ns >= plan.lower_bound_ns
-    result |= {
-        "proof": "verified" if verified else "incomplete",
-        "proven_ns": proven_ns,
-        "nodes": report.nodes,
-        "notes": list(report.notes),
+    return result, lines, list(found.differences[:_MOST])
+
+
+def _free_json(plan: Plan, proof: Proof) -> dict[str, Any]:
+    free = plan.without_fixes
+    if free is None:
+        return {}
+    return {
+        "status": proof.status,
+        "solver_claims": free.solver_claims,
+        "makespan_ns": free.makespan_ns,
+        "lower_bound_ns": free.lower_bound_ns,
+        "proof": proof.verdict,
     }
-    shown = _verified(plan, proven_ns) if verified else _incomplete(plan, report, proven_ns)
-    return result, [*lines, ("proof", shown)]
 
 
-def _no_certificate(plan: Plan) -> str:
+def _proof(plan: Plan, found: Verification) -> str:
+    from cimplan.plan.words import word_of
     from cimplan.units import format_duration
 
+    proof = found.proof
+    if proof.verdict == "verified":
+        return _verified(plan, proof)
+    if proof.report is not None:
+        return _incomplete(plan, proof.report, proof.bound_ns)
     if not plan.lower_bound_ns:
         return f"none in the file, which {_NO_BOUND}"
-    return f"none in the file: its lower bound of {format_duration(plan.lower_bound_ns)} is the word of {plan.method!r}"
+    word = word_of(plan.method, plan.statistics)
+    whose = repr(plan.method) + ("" if word in ("the exact method", repr(plan.method)) else f" ({word})")
+    claims = ", and that this plan is optimal," if plan.solver_claims == "optimal" else ""
+    return f"none in the file: its lower bound of {format_duration(plan.lower_bound_ns)}{claims} is the word of {whose}"
 
 
-def _verified(plan: Plan, proven_ns: float) -> str:
-    if not proven_ns:
+def _verified(plan: Plan, proof: Proof) -> str:
+    if not proof.bound_ns:
         return "verified, but of a lower bound of 0"
-    best = ": this one is optimal" if plan.status == "optimal" else ""
-    return f"verified: {_quickest(plan, proven_ns)}{best}"
+    best = f": this one is optimal{_under(plan)}" if proof.status == "optimal" else ""
+    return f"verified: {_quickest(plan, proof.bound_ns)}{best}"
+
+
+def _under(plan: Plan) -> str:
+    if not plan.fixes:
+        return ""
+    return " with this operator fixed" if len(plan.fixes) == 1 else " with these operators fixed"
 
 
 def _incomplete(plan: Plan, report: CertificateReport, proven_ns: float) -> str:
@@ -145,4 +235,75 @@ def _quickest(plan: Plan, proven_ns: float) -> str:
     from cimplan.units import format_duration
 
     crossbars = f"{plan.crossbars_available} crossbar" + ("" if plan.crossbars_available == 1 else "s")
-    return f"no plan within {crossbars} is quicker than {format_duration(proven_ns)}"
+    return f"no plan within {crossbars} is quicker than {format_duration(proven_ns)}{_under(plan)}"
+
+
+def _free(plan: Plan, found: Verification) -> str:
+    from cimplan.plan.words import price_of_fixes
+    from cimplan.units import format_duration
+
+    free = plan.without_fixes
+    if free is None or found.without_fixes is None:
+        return price_of_fixes(plan)
+    price = format_duration(max(0.0, plan.makespan_ns - free.makespan_ns))
+    without = format_duration(free.makespan_ns)
+    if found.without_fixes.status == "optimal":
+        return f"{price}, verified: without them {without} is optimal"
+    return f"at least {price}: without them {without} is possible, and whether more is was not proven"
+
+
+def _curve(plan: Plan, found: Verification) -> str:
+    if not found.curve:
+        return ""
+    points = "1 point" if len(found.curve) == 1 else f"{len(found.curve)} points"
+    left = len(found.curve_open)
+    if not left:
+        optimal = sum(point.status == "optimal" for point in found.curve)
+        return f"verified: {points}, {optimal} of them optimal"
+    first = plan.curve[found.curve_open[0]].crossbars
+    why = found.curve_steps.notes[0] if found.curve_steps.notes else "the file has no proof or schedule for it"
+    more = "" if found.curve_steps.final else ", and more effort may (--effort)"
+    return f"incomplete: {left} of {points} not proven{more}; the first, at {first} crossbars: {why}"
+
+
+def _reasons(found: Verification) -> str:
+    if found.differences:
+        count = len(found.differences)
+        return f"{count} do not follow from the file" if count > 1 else "1 does not follow from the file"
+    left = f"; not checked: {', '.join(found.unknown)}" if found.unknown else ""
+    return f"recomputed, with all gains{left}"
+
+
+def _not_known() -> str:
+    return "names, types, kinds of times, sizes in bytes, why an operator is not supported, what the method reports"
+
+
+def _dual_mode(found: DualModePlan, path: Path) -> tuple[dict[str, Any], Facts, list[str]]:
+    claims = "optimal" if found.lower_bound_cycles == found.latency_cycles else "feasible"
+    proven = not found.lower_bound_cycles
+    result: dict[str, Any] = {
+        "plan": str(path),
+        "status": "feasible",
+        "solver_claims": claims,
+        "latency_cycles": found.latency_cycles,
+        "lower_bound_cycles": found.lower_bound_cycles,
+        "all_compute_cycles": found.all_compute_cycles,
+        "proof": "none",
+        "proven": proven,
+        "costs": "not compared",
+        "not_proven": ["all_compute_cycles"] if proven else ["lower_bound_cycles", "all_compute_cycles"],
+    }
+    optimal = ", and so that this plan is optimal for its pieces," if claims == "optimal" else ""
+    bound = f"that no plan takes less than {found.lower_bound_cycles} cycles{optimal} is the word of {found.method!r}"
+    lines = [
+        ("holds", "every count, byte and cycle, and the modes of all arrays"),
+        ("latency", f"{found.latency_cycles} cycles"),
+        ("proof", "none in the file: plans for dual-mode chips carry no certificate"),
+        ("bound", "" if proven else f"not proven: {bound}"),
+        (
+            "speed",
+            f"not proven: the all-compute plan of {found.all_compute_cycles} cycles, of which the file has no schedule",
+        ),
+        ("costs", "not compared: all this is for the network and the chip in this file"),
+    ]
+    return result, lines, []

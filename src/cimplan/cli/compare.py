@@ -161,7 +161,7 @@ def compare(
 
 
 def _print(rows: Sequence[Mapping[str, Any]]) -> None:
-    from cimplan.plan.build import INTERRUPTED
+    from cimplan.plan.proof import INTERRUPTED
     from cimplan.units import format_duration
 
     table(
@@ -338,7 +338,7 @@ def _refuse(options: Mapping[str, object], chip: Hardware, kind: str) -> None:
 
 
 def _comparable(plan: Plan) -> dict[str, Any]:
-    from cimplan.plan.build import STOPPED
+    from cimplan.plan.proof import STOPPED
     from cimplan.plan.summary import SCHEDULE_OF
 
     stopped = plan.statistics.get(STOPPED, "")

@@ -248,11 +248,13 @@ def _gap(point: CurvePart) -> str:
 
 def _print(plan: Plan, *, all_operators: bool) -> None:
     from cimplan.plan.summary import summary, top_reasons
+    from cimplan.plan.words import plan_status, status_words, word_of
     from cimplan.units import format_duration
 
-    emit(f"{printable(plan.model)} on {printable(plan.hardware)}, method {plan.method}: {plan.status}")
+    emit(f"{printable(plan.model)} on {printable(plan.hardware)}, method {plan.method}: {printable(plan_status(plan))}")
     facts(summary(plan))
     if plan.curve:
+        word = word_of(plan.method, plan.statistics)
         emit()
         table(
             ("crossbars", "latency", "speed-up", "lower bound", "gap", "status"),
@@ -263,7 +265,7 @@ def _print(plan: Plan, *, all_operators: bool) -> None:
                     factor(plan.host_only_ns / point.makespan_ns if plan.host_only_ns and point.makespan_ns else None),
                     format_duration(point.lower_bound_ns) if point.lower_bound_ns else "none",
                     _gap(point),
-                    point.status,
+                    status_words(point.status, point.solver_claims, word),
                 )
                 for point in plan.curve
             ),

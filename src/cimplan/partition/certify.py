@@ -5,10 +5,12 @@ from __future__ import annotations
 from cimplan.partition.fold import keeps_lead
 from cimplan.partition.structure import members
 from cimplan.partition.tables import Tables
-from cimplan.plan.certificate import Block, Certificate, FillerGroup, Front, Point
+from cimplan.plan.certificate import Block, Certificate, FillerGroup, Front, Point, Step
 
 
-def certify(tables: Tables, bound: int, budget: int, *, searched: int | None = None) -> Certificate:
+def certify(
+    tables: Tables, bound: int, budget: int, *, searched: int | None = None, steps: tuple[Step, ...] = ()
+) -> Certificate:
     """Write down the spine, the fillers, and the trade-offs of every block.
 
     Parameters
@@ -21,6 +23,8 @@ def certify(tables: Tables, bound: int, budget: int, *, searched: int | None = N
         Crossbars for which it holds.
     searched : int, optional
         The set of exact fillers of the search that closed the gap; None if the fold alone gives the bound.
+    steps : tuple of Step
+        Bounds for several budgets, the last of them that of `budget`.
     """
     spine = tables.spine
     blocks = []
@@ -45,4 +49,5 @@ def certify(tables: Tables, bound: int, budget: int, *, searched: int | None = N
         groups,
         exhausted=searched is not None,
         searched=tuple(members(searched or 0)),
+        steps=steps,
     )

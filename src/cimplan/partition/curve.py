@@ -6,14 +6,16 @@ What is worthwhile is then a question for all budgets together (`EveryBudget`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
 from cimplan.cost.problem import Problem
 from cimplan.partition.block import TooWideError, Ways
+from cimplan.partition.certify import certify
 from cimplan.partition.clock import OutOfTimeError, watch
 from cimplan.partition.fold import FoldLimitError, Label, fold, fold_until
 from cimplan.partition.goal import PARTS, EveryBudget, OneBudget
@@ -23,6 +25,7 @@ from cimplan.partition.search import LABEL_LIMIT, Completion, Search, SearchLimi
 from cimplan.partition.spine import Spine
 from cimplan.partition.structure import Network
 from cimplan.partition.tables import Integers, Remaining, Tables, remaining, tabulate
+from cimplan.plan.certificate import Certificate, Step
 from cimplan.plan.schedule import CurvePoint, Schedule, Solution
 
 LARGEST_CURVE = 4096
@@ -58,6 +61,9 @@ class BudgetCurve:
         self.network, self.spine, self.labels = network, spine, labels
         self.least = sum(min(option.crossbars for option in some) for some in options)
         self.most = sum(max(option.crossbars for option in some) for some in options)
+        self.schedules: list[Schedule | None] = [None] * (self.most + 1)
+        self._proofs: list[_Proof] = []
+        self._certificates: list[Certificate] = []
         self.makespan: Integers = np.full(self.most + 1, _FAR)
         self.makespan[: self.least] = 0  # nothing is worthwhile where nothing fits
         self.bound: Integers = np.zeros(self.most + 1, dtype=np.int64)
@@ -65,16 +71,22 @@ class BudgetCurve:
     def offer(self, schedule: Schedule) -> None:
         """Take a schedule for every budget at which it is better."""
         problem = self.network.problem
-        better = self.makespan[schedule.crossbars(problem) :]
-        np.minimum(better, schedule.makespan(problem), out=better)
+        crossbars, makespan = schedule.crossbars(problem), schedule.makespan(problem)
+        for budget in range(crossbars, self.most + 1):
+            if self.makespan[budget] <= makespan:  # they never rise
+                break
+            self.makespan[budget], self.schedules[budget] = makespan, schedule
 
-    def raise_bound(self, below: Integers, found: list[tuple[int, int]]) -> None:
+    def raise_bound(
+        self, below: Integers, found: list[tuple[int, int]], tables: Tables, searched: int | None = None
+    ) -> None:
         """Take the bound that a fold or search gives: what it found (crossbars, ticks), or else what it had to beat."""
         bound = below.copy()
         for crossbars, ticks in found:
             better = bound[crossbars:]
             np.minimum(better, ticks, out=better)
         np.maximum(self.bound, bound, out=self.bound)
+        self._proofs.append(_Proof(tables, bound, searched))
 
     @property
     def closed(self) -> bool:
@@ -91,12 +103,36 @@ class BudgetCurve:
         found: list[CurvePoint] = []
         for budget in range(self.least, self.most + 1):
             makespan, bound = int(self.makespan[budget]), int(self.bound[budget])
-            point = CurvePoint(budget, makespan, min(makespan, bound))
+            point = CurvePoint(budget, makespan, min(makespan, bound), self.schedules[budget])
             if not found or makespan < found[-1].makespan:
                 found.append(point)
             elif point.lower_bound < found[-1].lower_bound:
                 found[-1] = replace(found[-1], lower_bound=point.lower_bound)
         return tuple(found)
+
+    def certificates(self, points: Sequence[CurvePoint]) -> tuple[Certificate, ...]:
+        """Return certificates of the bounds of some points, each of the first that proves it."""
+        ends = [point.crossbars - 1 for point in points[1:]] + [self.most]
+        steps: dict[int, list[Step]] = {}
+        kept: dict[Certificate, None] = {}
+        for point, end in zip(points, ends, strict=True):
+            number = next((n for n, proof in enumerate(self._proofs) if proof.bound[end] >= point.lower_bound), None)
+            if number is not None:
+                steps.setdefault(number, []).append(Step(end, point.lower_bound))
+                continue
+            own = (one for one in self._certificates if one.budget >= end and one.lower_bound >= point.lower_bound)
+            kept |= dict.fromkeys(islice(own, 1))
+        folded = [
+            certify(
+                self._proofs[number].tables,
+                some[-1].bound,
+                some[-1].budget,
+                searched=self._proofs[number].searched,
+                steps=tuple(some),
+            )
+            for number, some in sorted(steps.items())
+        ]
+        return (*folded, *kept)
 
     def run(self, memory: dict[object, Ways], deadline: float | None) -> None:
         """Fold and search as for one budget, for all of them at once.
@@ -131,7 +167,7 @@ class BudgetCurve:
         for label in labels:
             if label.busy < self.makespan[label.crossbars]:
                 self.offer(realise(tables, *decisions(tables, label), enough=label.busy))
-        self.raise_bound(below, [(label.crossbars, label.busy) for label in labels])
+        self.raise_bound(below, [(label.crossbars, label.busy) for label in labels], tables)
 
     def _close(self, tables: Tables, level: Level, rest: Remaining, deadline: float | None) -> None:
         """Search for all open budgets at once."""
@@ -155,7 +191,7 @@ class BudgetCurve:
             below[: self.least] = _FAR
             below = np.minimum.accumulate(below)
             below[: self.least] = 0
-            self.raise_bound(below, [])
+            self.raise_bound(below, [], tables, level.exact)
             if self.closed:
                 return
         for completion in found:
@@ -189,6 +225,17 @@ class BudgetCurve:
                 self.offer(solution.schedule)
             smaller = self.bound[: budget + 1]
             np.maximum(smaller, solution.lower_bound, out=smaller)
+            if solution.certificate is not None:
+                self._certificates.append(solution.certificate)
+
+
+@dataclass(frozen=True)
+class _Proof:
+    """What a fold or a search has proven: a bound for each budget; `searched` as for `certify`."""
+
+    tables: Tables
+    bound: Integers
+    searched: int | None
 
 
 def budget_curve(
@@ -199,8 +246,8 @@ def budget_curve(
     memory: dict[object, Ways],
     deadline: float | None,
     labels: int,
-) -> tuple[tuple[CurvePoint, ...], str]:
-    """Return the budget curve, each step proven where its lower bound equals its makespan, and what stopped it.
+) -> tuple[tuple[CurvePoint, ...], tuple[Certificate, ...], str]:
+    """Return the budget curve, certificates of its bounds, and what stopped it.
 
     Parameters
     ----------
@@ -231,14 +278,17 @@ def budget_curve(
         stopped = "time limit"
     except KeyboardInterrupt:
         stopped = "interrupted"
-    return curve.points(), stopped
+    points = curve.points()
+    return points, curve.certificates(points), stopped
 
 
-def bisected_curve(problem: Problem, solve: Callable[[Problem], Solution]) -> tuple[tuple[CurvePoint, ...], str]:
+def bisected_curve(
+    problem: Problem, solve: Callable[[Problem], Solution]
+) -> tuple[tuple[CurvePoint, ...], tuple[Certificate, ...], str]:
     """Return the budget curve by solving one budget after another, for problems that cannot be folded.
 
-    Where two budgets have the same makespan, those between them need no solve. The second result says what stopped
-    it; empty if nothing did.
+    Where two budgets have the same makespan, those between them need no solve. The second result are certificates of
+    its bounds, as far as there are any, the third what stopped it; empty if nothing did.
 
     Parameters
     ----------
@@ -250,12 +300,17 @@ def bisected_curve(problem: Problem, solve: Callable[[Problem], Solution]) -> tu
     least = problem.least_crossbars()
     most = sum(max(option.crossbars for option in options) for options in problem.options)
     found: dict[int, tuple[int, int]] = {}
+    schedules: dict[int, Schedule | None] = {}
+    certificates: dict[int, Certificate] = {}
 
     def at(budget: int) -> tuple[int, int]:
         if budget not in found:
             solution = solve(problem.with_budget(budget))
             makespan = 0 if solution.schedule is None else solution.schedule.makespan(problem)
             found[budget] = (makespan, solution.lower_bound)
+            schedules[budget] = solution.schedule
+            if solution.certificate is not None:
+                certificates[budget] = solution.certificate
         return found[budget]
 
     stopped = ""
@@ -275,7 +330,8 @@ def bisected_curve(problem: Problem, solve: Callable[[Problem], Solution]) -> tu
         if stopped and budget < most:  # the budgets up to the next one have not been looked at
             bound = solved[number + 1][1][1] if number + 1 < len(solved) else 0
         if not points or makespan < points[-1].makespan:
-            points.append(CurvePoint(budget, makespan, bound))
+            points.append(CurvePoint(budget, makespan, bound, schedules[budget]))
         elif bound < points[-1].lower_bound:
             points[-1] = replace(points[-1], lower_bound=bound)
-    return tuple(points), stopped
+    ends = {point.crossbars - 1 for point in points[1:]} | {most}
+    return tuple(points), tuple(certificates[end] for end in sorted(ends & set(certificates))), stopped

@@ -129,7 +129,7 @@ def solve(
             if not attempt.closed:
                 _search(attempt, seed, patience_s=None if effort == _EFFORTS[-1] else _PATIENCE_S)
         if curve:
-            attempt.curve, stopped = _curve(attempt, network)
+            attempt.curve, attempt.curve_proofs, stopped = _curve(attempt, network)
             if stopped:
                 attempt.statistics["stopped"] = stopped
     except OutOfTimeError:
@@ -158,6 +158,7 @@ class _Attempt:
     seed: int = 0
     walked: int = 0
     asked_baselines: bool = False
+    curve_proofs: tuple[Certificate, ...] = ()
     memory: dict[object, Ways] = field(default_factory=dict)
     statistics: dict[str, int | float | str] = field(default_factory=dict)
 
@@ -237,6 +238,7 @@ class _Attempt:
             lower_bound=min(self.bound, self.makespan),
             certificate=self.certificate,
             curve=self.curve,
+            curve_proofs=self.curve_proofs,
             solve_s=self.elapsed(),
             statistics=self.statistics,
         )
@@ -376,8 +378,8 @@ def _refine(
         attempt.offer(realise(tables, *searched(tables, better)), "search")
 
 
-def _curve(attempt: _Attempt, network: Network) -> tuple[tuple[CurvePoint, ...], str]:
-    """Return the optimum of every budget as far as time allows, and what stopped that."""
+def _curve(attempt: _Attempt, network: Network) -> tuple[tuple[CurvePoint, ...], tuple[Certificate, ...], str]:
+    """Return the optimum of every budget as far as time allows, certificates of that, and what stopped it."""
     problem = attempt.problem
     most = sum(max(option.crossbars for option in options) for options in problem.options)
 

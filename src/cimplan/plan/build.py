@@ -2,53 +2,41 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from cimplan.cost.problem import HOST, Problem
+from cimplan.cost.problem import HOST, Option, Problem
 from cimplan.errors import InternalError, NoAnswerError
-from cimplan.plan.certificate import Certificate
-from cimplan.plan.certificate_check import CertificateReport, verify_certificate
+from cimplan.plan.certificate import Step
 from cimplan.plan.check import check, require
+from cimplan.plan.curve import look_at, own_schedule, prove_steps
 from cimplan.plan.document import (
     Counts,
     CurvePart,
     DependencyPart,
+    FreePart,
     OperatorPart,
     OptionPart,
     PlaceCount,
     ProfilePart,
-    ProofPart,
     RegionPart,
+    SchedulePart,
     TimeKind,
     TimeKinds,
     TransferPart,
 )
+from cimplan.plan.fixes import fixes_of, ruled_out, without
+from cimplan.plan.proof import PROOF_NODES, PROOF_SEARCH_NODES, REFUTED, Proven, claim, prove, status
 from cimplan.plan.reasons import explain
 from cimplan.plan.replay import Replay, replay
 from cimplan.plan.sampled import SAMPLES, SAMPLES_SOLVED, Sampled
 from cimplan.plan.schedule import CurvePoint, Schedule, Solution
 from cimplan.plan.structure import host_only_makespan, regions
 
-PROOF_NODES: Final = 20_000
-"""Effort of verifying the tables of a certificate when a plan is made: mostly a tenth of a second, seconds at most."""
-
-PROOF_SEARCH_NODES: Final = 40_000
-"""Effort of searching what the fold leaves open then: a second at most. `Plan.verify_proof` goes on for longer."""
-
-STOPPED: Final = "stopped"
-"""Entry of a plan's statistics: what stopped the method, among others `INTERRUPTED`."""
-
-INTERRUPTED: Final = "interrupted"
-
 VERIFY_S: Final = "verify_s"
 """Entry of a plan's statistics: seconds that verifying the certificate took."""
-
-PROOF_INTERRUPTED: Final = "verifying was interrupted"
-"""Note of a proof whose verification Ctrl-C has ended."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +59,10 @@ class PlanContext:
         SHA-256 of what went in, by kind ("model", "profile", "hardware").
     sampled : Sampled, optional
         What the noise of the host profile means for the plan, where that is known.
+    fixes : mapping of str to str
+        Operators that the user has placed, and where.
+    without_fixes : Solution or None
+        The answer to the problem without these fixes (`cimplan.plan.fixes.without`), where there is one.
     verifying : callable
         Makes the context in which the certificate is verified; of the whole way from a solution to a plan, only there
         does Ctrl-C cost nothing but the verification.
@@ -84,6 +76,8 @@ class PlanContext:
     profile: ProfilePart = field(default_factory=ProfilePart)
     inputs: Mapping[str, str] = field(default_factory=dict)
     sampled: Sampled | None = None
+    fixes: Mapping[str, str] = field(default_factory=dict)
+    without_fixes: Solution | None = None
     verifying: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
@@ -121,21 +115,27 @@ def content(
     happened, solution = _replayed(problem, solution, solution.schedule)
     schedule, tick_ns = happened.schedule, problem.tick_ns
     unfixed = unfixed or problem
-    makespan, lower_bound = happened.makespan, solution.lower_bound
+    makespan = happened.makespan
     host_only = host_only_makespan(unfixed)
     crossbars = schedule.crossbars(problem)
-    began = time.perf_counter()
-    certificate, proof = _proof(problem, solution, context)
+    proven = prove(problem, solution, context.verifying)
+    lower_bound = proven.lower_bound
     statistics = dict(solution.statistics)
-    if certificate is not None:
-        statistics[VERIFY_S] = round(time.perf_counter() - began, 3)
     if context.sampled is not None:
         statistics |= {SAMPLES: context.sampled.samples, SAMPLES_SOLVED: context.sampled.solved}
+    if lower_bound < solution.lower_bound:
+        statistics[REFUTED] = solution.lower_bound
+    if proven.certificate is not None:
+        statistics[VERIFY_S] = round(proven.took_s, 3)
+    out = ruled_out(problem, unfixed)
+    fixes = fixes_of(problem, unfixed, context.fixes)
+    said = status(makespan, lower_bound, proven.part)
     return {
         "model": context.model,
         "hardware": context.hardware,
         "method": solution.method,
-        "status": solution.status,
+        "status": said,
+        "solver_claims": claim(makespan, lower_bound),
         "makespan_ns": makespan * tick_ns,
         "lower_bound_ns": lower_bound * tick_ns,
         "gap": gap(makespan, lower_bound),
@@ -145,7 +145,7 @@ def content(
         "crossbars_used": crossbars,
         "crossbars_available": problem.budget,
         "solve_s": solution.solve_s,
-        "operators": _operators(problem, unfixed, happened, context, lower_bound),
+        "operators": _operators(problem, unfixed, happened, context, proven, optimal=said == "optimal", out=out),
         "dependencies": tuple(
             DependencyPart(
                 source=problem.names[edge.source],
@@ -156,14 +156,17 @@ def content(
             for edge in problem.dependencies
         ),
         **derived(problem, happened),
-        "curve": tuple(_curve_part(point, tick_ns) for point in solution.curve),
+        "fixes": fixes,
+        "without_fixes": _without_fixes(problem, out, context) if fixes else None,
+        "curve": _curve(problem, solution, schedule, proven, context),
+        "curve_proofs": solution.curve_proofs,
         "host_cores": problem.host_cores,
         "tick_ns": tick_ns,
         "times": TimeKinds(host=context.profile.kind),
         "profile": context.profile,
         "statistics": {name: statistics[name] for name in sorted(statistics)},
-        "certificate": certificate,
-        "proof": proof,
+        "certificate": proven.certificate,
+        "proof": proven.part,
         "inputs": dict(sorted(context.inputs.items())),
         "checked": True,
     }
@@ -252,41 +255,6 @@ def _no_schedule(problem: Problem, solution: Solution) -> NoAnswerError:
     )
 
 
-def _proof(problem: Problem, solution: Solution, context: PlanContext) -> tuple[Certificate | None, ProofPart]:
-    """Verify the certificate; a wrong one is refused, a costly one is left at what a few seconds verify.
-
-    Where a method proves more than its certificate, the search of the verifier may still reach it: then the
-    certificate says so. Ctrl-C ends the verification, not the plan; after one that ended the solve early there is less
-    verification.
-    """
-    certificate = solution.certificate
-    if certificate is None:
-        return None, ProofPart(verdict="none", bound_ns=0.0)
-    hurried = solution.status != "optimal" and solution.statistics.get(STOPPED) == INTERRUPTED
-    less = 10 if hurried else 1
-    nodes, search_nodes = PROOF_NODES // less, PROOF_SEARCH_NODES // less
-    report = CertificateReport("incomplete", 0, ())
-    interrupted: tuple[str, ...] = ()
-    try:
-        with context.verifying():
-            report = verify_certificate(problem, certificate, nodes=nodes, search_nodes=search_nodes)
-            if report.verified and report.bound < solution.lower_bound:
-                more = replace(certificate, lower_bound=solution.lower_bound, exhausted=True)
-                better = verify_certificate(problem, more, nodes=nodes, search_nodes=search_nodes)
-                better.require()
-                if better.verified:
-                    certificate, report = more, better
-    except KeyboardInterrupt:
-        interrupted = (PROOF_INTERRUPTED,)
-    report.require()
-    verified = report.verified and report.bound >= solution.lower_bound
-    return certificate, ProofPart(
-        verdict="verified" if verified else "incomplete",
-        bound_ns=min(report.bound, solution.lower_bound) * problem.tick_ns,
-        notes=report.notes if verified else (*report.notes, *interrupted),
-    )
-
-
 def _replayed(problem: Problem, solution: Solution, schedule: Schedule) -> tuple[Replay, Solution]:
     """Replay the solution; where it waits without need, take the replayed times instead of its own."""
     happened = replay(problem, schedule)
@@ -300,7 +268,7 @@ def _replayed(problem: Problem, solution: Solution, schedule: Schedule) -> tuple
         )
     solution = replace(solution, schedule=happened.schedule)
     if happened.makespan < makespan:
-        better = CurvePoint(schedule.crossbars(problem), happened.makespan, solution.lower_bound)
+        better = CurvePoint(schedule.crossbars(problem), happened.makespan, solution.lower_bound, happened.schedule)
         solution = replace(
             solution,
             status="optimal" if solution.lower_bound == happened.makespan > 0 else "feasible",
@@ -318,20 +286,85 @@ def _improved(curve: Sequence[CurvePoint], better: CurvePoint) -> tuple[CurvePoi
     return tuple(sorted([*kept, better], key=lambda point: point.crossbars))
 
 
-def _curve_part(point: CurvePoint, tick_ns: float) -> CurvePart:
-    return CurvePart(
-        crossbars=point.crossbars,
-        makespan_ns=point.makespan * tick_ns,
-        lower_bound_ns=point.lower_bound * tick_ns,
-        status="optimal" if point.lower_bound == point.makespan else "feasible",
+def _curve(
+    problem: Problem, solution: Solution, schedule: Schedule, proven: Proven, context: PlanContext
+) -> tuple[CurvePart, ...]:
+    """Return the points of the curve, each checked and verified for itself as far as a few seconds go."""
+    points, tick_ns = solution.curve, problem.tick_ns
+    if not points:
+        return ()
+    steps = [Step(problem.budget, round(proven.part.bound_ns / tick_ns))]
+    with suppress(KeyboardInterrupt), context.verifying():
+        found = prove_steps(problem, solution.curve_proofs, nodes=PROOF_NODES, search_nodes=PROOF_SEARCH_NODES)
+        if found.refuted:
+            raise InternalError(
+                "a certificate of the curve is wrong",
+                why="; ".join(found.refuted[:3]),
+                fix="This is a fault of the method that made it: please report it with the model and the command",
+            )
+        steps += found.steps
+    known = [own_schedule(schedule, problem)]
+    alone = host_only_makespan(problem)
+    if alone is not None:
+        known.append((0, alone))
+    reports = look_at(problem, points, steps, known)
+    return tuple(
+        CurvePart(
+            crossbars=point.crossbars,
+            makespan_ns=point.makespan * tick_ns,
+            lower_bound_ns=point.lower_bound * tick_ns,
+            status=report.status,
+            solver_claims=claim(point.makespan, point.lower_bound),
+            schedule=None if point.schedule is None else schedule_part(point.schedule),
+        )
+        for point, report in zip(points, reports, strict=True)
     )
 
 
+def _without_fixes(problem: Problem, out: Sequence[Sequence[Option]], context: PlanContext) -> FreePart | None:
+    """Return what is known of the problem without the user's fixes, checked and proven like the plan itself."""
+    solution = context.without_fixes
+    if solution is None or solution.schedule is None:
+        return None
+    free, tick_ns = without(problem, out), problem.tick_ns
+    require(free, solution)
+    makespan = solution.schedule.makespan(free)
+    proven = prove(free, solution, context.verifying)
+    return FreePart(
+        makespan_ns=makespan * tick_ns,
+        lower_bound_ns=proven.lower_bound * tick_ns,
+        status=status(makespan, proven.lower_bound, proven.part),
+        solver_claims=claim(makespan, proven.lower_bound),
+        schedule=schedule_part(solution.schedule),
+        certificate=proven.certificate,
+        proof=proven.part,
+    )
+
+
+def schedule_part(schedule: Schedule) -> SchedulePart:
+    """Return a schedule as a part of a file."""
+    return SchedulePart(options=schedule.chosen, starts=schedule.start)
+
+
 def _operators(
-    problem: Problem, unfixed: Problem, happened: Replay, context: PlanContext, lower_bound: int
+    problem: Problem,
+    unfixed: Problem,
+    happened: Replay,
+    context: PlanContext,
+    proven: Proven,
+    *,
+    optimal: bool,
+    out: Sequence[Sequence[Option]],
 ) -> tuple[OperatorPart, ...]:
     schedule, tick_ns = happened.schedule, problem.tick_ns
-    reasons = explain(problem, schedule, unfixed=unfixed, unsupported=context.unsupported, lower_bound=lower_bound)
+    reasons = explain(
+        problem,
+        schedule,
+        unfixed=unfixed,
+        unsupported=context.unsupported,
+        lower_bound=proven.lower_bound,
+        proven=optimal,
+    )
     parts = []
     for index, (name, options) in enumerate(zip(problem.names, problem.options, strict=True)):
         chosen = options[schedule.chosen[index]]
@@ -354,15 +387,20 @@ def _operators(
                 host_time=context.host_times.get(name, context.profile.kind),
                 gain_ns=None if gain is None else gain * tick_ns,
                 reason=reasons[index].text,
-                options=tuple(
-                    OptionPart(
-                        place=option.place,
-                        duration_ns=option.duration * tick_ns,
-                        crossbars=option.crossbars,
-                        label=option.label,
-                    )
-                    for option in options
-                ),
+                options=_option_parts(options, tick_ns),
+                ruled_out=_option_parts(out[index], tick_ns),
             )
         )
     return tuple(parts)
+
+
+def _option_parts(options: Sequence[Option], tick_ns: float) -> tuple[OptionPart, ...]:
+    return tuple(
+        OptionPart(
+            place=option.place,
+            duration_ns=option.duration * tick_ns,
+            crossbars=option.crossbars,
+            label=option.label,
+        )
+        for option in options
+    )

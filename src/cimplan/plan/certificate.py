@@ -133,6 +133,14 @@ of a flushed block starts, and all work before the schedule ends. The claim: no 
 before ``lower_bound``. Any exhaustive search may verify it; the rest of the fold from a cut on is a bound to prune
 with, and so is what long fillers delay. A search that schedules more operators one by one may verify the bound as well:
 it looks at fewer schedules that only the relaxation allows.
+
+Steps
+-----
+If ``steps`` is not empty, the same tables bound the makespan for several budgets: for each step (budget, bound), no
+schedule within that many crossbars ends before that bound. The last one is ``(budget, lower_bound)`` itself. Budgets
+rise from step to step and bounds fall. All that is said above then holds with the bound of a step for its budget: of
+a schedule that takes c crossbars, the claim is that it does not end before the bound of the first step whose budget is
+c or more.
 """
 
 from __future__ import annotations
@@ -216,6 +224,22 @@ class FillerGroup:
     delayed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A bound for one budget.
+
+    Attributes
+    ----------
+    budget : int
+        Crossbars.
+    bound : int
+        Ticks that no schedule within them can beat.
+    """
+
+    budget: int
+    bound: int
+
+
 @dataclass(frozen=True)
 class Certificate:
     """A relaxation whose value bounds the makespan from below; the module says how to verify it.
@@ -238,6 +262,8 @@ class Certificate:
         Whether the fold alone falls short of the bound and a search closed the difference.
     searched : tuple of int
         Fillers that this search scheduled one by one; sorted.
+    steps : tuple of Step
+        What is claimed for each budget; empty if it is for one budget.
     """
 
     lower_bound: int
@@ -248,3 +274,4 @@ class Certificate:
     dropped: tuple[int, ...] = ()
     exhausted: bool = False
     searched: tuple[int, ...] = ()
+    steps: tuple[Step, ...] = ()

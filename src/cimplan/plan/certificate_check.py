@@ -19,8 +19,8 @@ from typing import Literal
 from cimplan.cost.problem import HOST, Problem
 from cimplan.errors import InternalError
 from cimplan.plan.block_search import BlockProblem, find_uncovered
-from cimplan.plan.certificate import Certificate, Front
-from cimplan.plan.certificate_fold import fold, labels_before
+from cimplan.plan.certificate import Certificate, Front, Step
+from cimplan.plan.certificate_fold import fold, labels_before, refuted_steps
 from cimplan.plan.certificate_parts import MOST_OPERATORS, Parts, RefutedError
 from cimplan.plan.certificate_search import ends_early
 from cimplan.plan.effort import Effort, OutOfEffortError, TooLargeError
@@ -80,6 +80,88 @@ class CertificateReport:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class StepsReport:
+    """What became of the steps of a certificate.
+
+    Attributes
+    ----------
+    verdict : {"verified", "incomplete", "refuted"}
+        As of a `CertificateReport`, for all steps.
+    proven : tuple of Step
+        Those that were verified.
+    notes : tuple of str
+        What is left, or what is wrong.
+    nodes : int
+        Nodes that the searches took.
+    final : bool
+        Whether the verdict stays the same however many nodes there are.
+    """
+
+    verdict: Verdict
+    proven: tuple[Step, ...]
+    notes: tuple[str, ...]
+    nodes: int = 0
+    final: bool = True
+
+
+def verify_steps(
+    problem: Problem,
+    certificate: Certificate,
+    *,
+    nodes: int = DEFAULT_NODES,
+    search_nodes: int = DEFAULT_SEARCH_NODES,
+) -> StepsReport:
+    """Verify what a certificate claims for several budgets: one pass over its tables, and one search for the rest.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem; its own budget does not matter.
+    certificate : Certificate
+        The proof; without steps it is taken for its one budget.
+    nodes, search_nodes : int
+        As in `verify_certificate`.
+    """
+    at = problem.with_budget(max(0, certificate.budget))
+    if len(certificate.steps) < 2:
+        one = verify_certificate(at, certificate, nodes=nodes, search_nodes=search_nodes)
+        proven = () if not one.bound else (Step(certificate.budget, one.bound),)
+        return StepsReport(one.verdict, proven, one.notes, one.nodes, one.final)
+    effort, search_effort = Effort(nodes), Effort(search_nodes)
+    try:
+        report = _verify_steps(at, certificate, effort, search_effort)
+    except RefutedError as refuted:
+        report = StepsReport("refuted", (), (str(refuted),))
+    return replace(report, nodes=nodes - effort.nodes + search_nodes - search_effort.nodes)
+
+
+def _verify_steps(problem: Problem, certificate: Certificate, effort: Effort, search_effort: Effort) -> StepsReport:
+    try:
+        parts = Parts(problem, certificate, effort)
+        unknown, final, _ = _verify_blocks(parts, effort)
+        if unknown:
+            return StepsReport("incomplete", (), (_of_blocks(unknown, final),), final=final)
+        least = refuted_steps(parts, effort)
+    except OutOfEffortError as out:
+        final = isinstance(out, TooLargeError)
+        return StepsReport("incomplete", (), (f"the fold needs more {_what(final)}",), final=final)
+    steps = parts.targets.steps
+    proven = tuple(step for step in steps if step not in least)
+    if not least:
+        return StepsReport("verified", proven, ())
+    step, value = next(iter(least.items()))
+    if not certificate.exhausted:
+        raise RefutedError(f"folding the tables gives {value} at {step.budget} crossbars, the step says {step.bound}")
+    left = tuple(step for step in steps if step in least)
+    rest = replace(certificate, steps=left, budget=left[-1].budget, lower_bound=left[-1].bound)
+    parts = Parts(problem.with_budget(rest.budget), rest, effort)
+    report = _search(parts, search_effort, max(least.values()), [])
+    if report.verified:
+        return StepsReport("verified", steps, ())
+    return StepsReport("incomplete", proven, report.notes[-1:], final=report.final)
+
+
 def verify_certificate(
     problem: Problem,
     certificate: Certificate,
@@ -121,18 +203,9 @@ def _verify(problem: Problem, certificate: Certificate, effort: Effort, search_e
         return _left(
             0, [f"no more than {MOST_OPERATORS} operators can be compared, here are {len(problem)}"], final=True
         )
-    count: Counter[str] = Counter()
-    unknown, final = [], False
-    for number, block in enumerate(certificate.blocks):
-        try:
-            _require_block(parts, number, effort)
-        except OutOfEffortError as out:
-            unknown.append(number)
-            final |= isinstance(out, TooLargeError)
-        count[block.reason] += 1
+    unknown, final, count = _verify_blocks(parts, effort)
     if unknown:
-        tables = "the tables of 1 block need" if len(unknown) == 1 else f"the tables of {len(unknown)} blocks need"
-        return _left(0, [f"{tables} more {_what(final)} (first: block {unknown[0]})"], final)
+        return _left(0, [_of_blocks(unknown, final)], final)
     try:
         value = fold(parts, effort)
     except OutOfEffortError as out:
@@ -148,6 +221,25 @@ def _verify(problem: Problem, certificate: Certificate, effort: Effort, search_e
     if not certificate.exhausted:
         raise RefutedError(f"folding the tables gives {value}, the lower bound claimed is {claimed}")
     return _search(parts, search_effort, value, notes)
+
+
+def _verify_blocks(parts: Parts, effort: Effort) -> tuple[list[int], bool, Counter[str]]:
+    """Verify the tables; return blocks that need more effort, whether more would not do, and how many of each kind."""
+    count: Counter[str] = Counter()
+    unknown, final = [], False
+    for number, block in enumerate(parts.certificate.blocks):
+        try:
+            _require_block(parts, number, effort)
+        except OutOfEffortError as out:
+            unknown.append(number)
+            final |= isinstance(out, TooLargeError)
+        count[block.reason] += 1
+    return unknown, final, count
+
+
+def _of_blocks(unknown: list[int], final: bool) -> str:
+    tables = "the tables of 1 block need" if len(unknown) == 1 else f"the tables of {len(unknown)} blocks need"
+    return f"{tables} more {_what(final)} (first: block {unknown[0]})"
 
 
 def _left(bound: int, notes: Iterable[str], final: bool) -> CertificateReport:

@@ -5,13 +5,13 @@ Labels that cannot end below the claimed bound are dropped on the way: the quest
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
 from cimplan.cost.problem import HOST, Option
-from cimplan.plan.certificate import Point
+from cimplan.plan.certificate import Point, Step
 from cimplan.plan.certificate_ahead import host_ahead, time_ahead
 from cimplan.plan.certificate_parts import Group, Parts, host_time
 from cimplan.plan.certificate_staircase import Staircase
@@ -53,6 +53,28 @@ def fold(parts: Parts, effort: Effort) -> int | None:
     return min((label.host_free for some in labels.values() for label in some), default=None)
 
 
+def refuted_steps(parts: Parts, effort: Effort) -> dict[Step, int]:
+    """Return the steps that the fold alone does not prove, and the least value within each one's budget.
+
+    Raises
+    ------
+    OutOfEffortError
+        If there are too many labels, or choices of the filler groups.
+    """
+    counted = not any(group.delayed for group in parts.groups)
+    labels = _labels_before(parts, len(parts.certificate.blocks), effort, count_delays=counted)
+    ends = sorted((label.crossbars, label.host_free) for some in labels.values() for label in some)
+    found: dict[Step, int] = {}
+    least, at = None, 0
+    for step in parts.targets.steps:
+        while at < len(ends) and ends[at][0] <= step.budget:
+            least = ends[at][1] if least is None else min(least, ends[at][1])
+            at += 1
+        if least is not None and least < step.bound:
+            found[step] = least
+    return found
+
+
 def labels_before(parts: Parts, stop: int, effort: Effort) -> dict[int, list[Label]]:
     """Return, per option of the cut before block `stop`, the labels that may end below the claimed lower bound.
 
@@ -69,20 +91,8 @@ def labels_before(parts: Parts, stop: int, effort: Effort) -> dict[int, list[Lab
 
 def _labels_before(parts: Parts, stop: int, effort: Effort, *, count_delays: bool) -> dict[int, list[Label]]:
     """Return the labels before a block; with `count_delays`, long fillers delay the spine when they are released."""
-    certificate = parts.certificate
-    claimed, budget = certificate.lower_bound, certificate.budget
-    dropped = sum(parts.least[v] for v in certificate.dropped)
-    times, hosts = time_ahead(parts, budget - dropped, effort), host_ahead(parts, budget - dropped, effort)
-
-    def hopeless(number: int, option: int, label: Label) -> bool:
-        """Tell whether the label ends at the claimed bound or later, or has no way to the end."""
-        left = budget - label.crossbars
-        if left < 0 or option not in times[0].least[number]:
-            return True
-        return any(label.time + ahead.from_block(number, option, left) >= claimed for ahead in times) or any(
-            label.host_free + ahead.from_block(number, option, left) >= claimed for ahead in hosts
-        )
-
+    dropped = sum(parts.least[v] for v in parts.certificate.dropped)
+    hopeless = _Prospects(parts, dropped, effort).hopeless if len(parts.targets.steps) == 1 else _floors(parts, effort)
     first = Label(dropped, 0, 0)
     labels: dict[int, list[Label]] = {} if hopeless(0, -1, first) else {-1: [first]}
     for number, table in enumerate(parts.tables[:stop]):
@@ -111,6 +121,37 @@ def _labels_before(parts: Parts, stop: int, effort: Effort, *, count_delays: boo
                         count += 1 + len(new.delayed)
         labels = {option: undominated(some, effort) for option, some in extended.items()}
     return labels
+
+
+class _Prospects:
+    """What may still come of a label, for one bound."""
+
+    def __init__(self, parts: Parts, dropped: int, effort: Effort) -> None:
+        self.claimed, self.budget = parts.certificate.lower_bound, parts.certificate.budget
+        self.times = time_ahead(parts, self.budget - dropped, effort)
+        self.hosts = host_ahead(parts, self.budget - dropped, effort)
+
+    def hopeless(self, number: int, option: int, label: Label) -> bool:
+        """Tell whether the label ends at the claimed bound or later, or has no way to the end."""
+        left, claimed = self.budget - label.crossbars, self.claimed
+        if left < 0 or option not in self.times[0].least[number]:
+            return True
+        return any(label.time + ahead.from_block(number, option, left) >= claimed for ahead in self.times) or any(
+            label.host_free + ahead.from_block(number, option, left) >= claimed for ahead in self.hosts
+        )
+
+
+def _floors(parts: Parts, effort: Effort) -> Callable[[int, int, Label], bool]:
+    """Return the same question for the bounds of several budgets."""
+    from cimplan.plan.certificate_floors import Floors  # numpy is only needed there
+
+    floors = Floors(parts, effort)
+
+    def hopeless(number: int, option: int, label: Label) -> bool:
+        """Tell whether the label refutes none of the bounds, whatever follows."""
+        return not floors.room(number, option, label.crossbars, label.time, label.host_free)
+
+    return hopeless
 
 
 class _Choice(NamedTuple):

@@ -10,7 +10,8 @@ from itertools import pairwise
 from typing import Final
 
 from cimplan.cost.problem import HOST, Dependency, Option, Problem
-from cimplan.plan.certificate import Certificate, FillerGroup, Point
+from cimplan.plan.certificate import Certificate, FillerGroup, Point, Step
+from cimplan.plan.certificate_targets import Targets
 from cimplan.plan.certificate_waits import Waits, find_waits
 from cimplan.plan.effort import Effort, TooLargeError
 
@@ -66,6 +67,7 @@ class Parts:
         self.certificate = certificate
         self.effort = effort or Effort(1_000_000)
         self._require_shape()
+        self.targets = Targets(certificate.steps or (Step(certificate.budget, certificate.lower_bound),))
         if len(problem) > MOST_OPERATORS:
             raise TooLargeError
         self.least = [min(option.crossbars for option in options) for options in problem.options]
@@ -95,6 +97,16 @@ class Parts:
             raise RefutedError("cuts, fillers and dropped operators are not different operators of the problem")
         if not all(group.operators for group in certificate.fillers):
             raise RefutedError("a filler group is empty")
+        if certificate.steps:
+            if (certificate.budget, certificate.lower_bound) != (
+                certificate.steps[-1].budget,
+                certificate.steps[-1].bound,
+            ):
+                raise RefutedError("its last step is not its own budget and bound")
+            if any(a.budget >= b.budget or a.bound < b.bound for a, b in pairwise(certificate.steps)):
+                raise RefutedError("its steps do not rise in crossbars and fall in ticks")
+            if certificate.steps[0].budget < 0 or certificate.steps[-1].bound < 0:
+                raise RefutedError("a step is less than nothing")
         if len(certificate.blocks) != len(certificate.cuts) + 1:
             raise RefutedError(f"{len(certificate.cuts)} cuts do not make {len(certificate.blocks)} blocks")
 

@@ -143,6 +143,7 @@ class _Game:
         self.options = parts.problem.options
         self.budget = parts.certificate.budget
         self.claimed = parts.certificate.lower_bound
+        self.targets = parts.targets if len(parts.targets.steps) > 1 else None
         self.players = Players(parts, first, pooled, effort)
         self.always_occupy = {
             v
@@ -300,12 +301,17 @@ class _Game:
         ahead = self.outlook.ahead(situation)
         busy = table.work_done + ahead.work
         end = max(table.end, busy)  # raised to what it will be, so that positions do not differ in vain
-        if end >= self.claimed or any(
-            min(ready[at] + ticks for at, ticks in ways) >= self.claimed for ways in ahead.fillers
-        ):
+        claimed = self.claimed if self.targets is None else self.targets.below(table.crossbars)
+        if end >= claimed or any(min(ready[at] + ticks for at, ticks in ways) >= claimed for ways in ahead.fillers):
             return None
         position = Position(table.crossbars, free, table.work_done, end, ready)
-        left = self.budget - table.crossbars + ahead.refund
+        taken = table.crossbars - ahead.refund
+        if self.targets is not None:
+            for begins in _begins(ahead, position):
+                if all(after.allow_some(self.targets, taken, start, busy) for start, after in begins):
+                    return situation, position
+            return None
+        left = self.budget - taken
         for begins in _begins(ahead, position):
             if all(after.allow(left, self.claimed - start, self.claimed - busy) for start, after in begins):
                 return situation, position

@@ -29,6 +29,7 @@ from cimplan.cost.problem import Option
 from cimplan.plan.certificate import Point
 from cimplan.plan.certificate_parts import Parts, host_time
 from cimplan.plan.certificate_staircase import Staircase
+from cimplan.plan.certificate_targets import Targets
 from cimplan.plan.effort import MOST_AT_ONCE, Effort, TooLargeError
 
 _MOST = 4096
@@ -90,6 +91,16 @@ class TradeOffs:
         for at in range(fitting - 1, -1, -1):  # more crossbars mostly take less else
             _, path, load = each[at]
             if path < path_below and load < load_below:
+                return True
+        return False
+
+    def allow_some(self, targets: Targets, crossbars: int, time: int, host_free: int) -> bool:
+        """Tell whether some way refutes the bound for the crossbars that it takes beside those taken already."""
+        for more, path, load in self.each:
+            below = targets.below(crossbars + more)
+            if not below:
+                return False
+            if time + path < below and host_free + load < below:
                 return True
         return False
 
@@ -205,7 +216,8 @@ class Suffix:
 
     def _before(self, number: int, soonest: Mapping[int, Soonest]) -> dict[int, TradeOffs]:
         """Return the trade-offs after the cut before a block."""
-        claimed, budget = self.parts.certificate.lower_bound, self.parts.certificate.budget
+        targets, budget = self.parts.targets, self.parts.certificate.budget
+        one_claim = self.parts.certificate.lower_bound if len(targets.steps) == 1 else None
         crossbars, work, delay = self._least_released(number)
         found: dict[int, list[TradeOff]] = {}
         count = 0
@@ -214,13 +226,16 @@ class Suffix:
                 continue
             behind, end, then = soonest[a], self._end(number, b), self.after(number + 1, b)
             most = budget - behind.crossbars - crossbars
-            path_below, load_below = claimed - behind.time - delay, claimed - behind.host_free - work
+            least, path_before, load_before = (
+                behind.crossbars + crossbars, behind.time + delay, behind.host_free + work
+            )  # fmt: skip
             self.effort.spend_steps(len(points) * len(then.each))
             for point in points:
                 way = _Way.through(point, end, number in self.parts.flushed)
                 for after in then.each:
                     new = way.then(after)
-                    if new.crossbars <= most and new.path < path_below and new.load < load_below:
+                    claimed = targets.below(least + new.crossbars) if one_claim is None else one_claim
+                    if new.crossbars <= most and path_before + new.path < claimed and load_before + new.load < claimed:
                         found.setdefault(a, []).append(new)
                         count += 1
                 if count > MOST_AT_ONCE:

@@ -46,6 +46,7 @@ def context_of(costed: CostedNetwork) -> PlanContext:
             date=machine.date,
             disturbed="" if profile.measurement is None else profile.measurement.disturbed,
             mismatch=mismatch(costed.hardware.host.name, machine),
+            input_shapes={name: costed.graph.tensors[name].shape for name in costed.graph.inputs},
         ),
         inputs={
             "model": profile.model.sha256,

@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cimplan.plan.certificate import Certificate
+
 TimeKind = Literal["measured", "modelled", "estimated", "simulated", "free (view)", "unknown"]
 """Where a number comes from: measured on a machine; computed from a model of the hardware; estimated from published
 figures of a processor that is not at hand; simulated by replaying the plan; or nothing because the operator only
@@ -57,6 +59,10 @@ class OperatorPart(Part):
     )
     reason: str = Field(description="Why the operator is at its place, for people.")
     options: tuple[OptionPart, ...] = Field(min_length=1, description="All options the method could choose from.")
+    ruled_out: tuple[OptionPart, ...] | None = Field(
+        default=None,
+        description="Options that the user's fixed place has ruled out; null in files that do not record them.",
+    )
 
 
 class DependencyPart(Part):
@@ -108,26 +114,51 @@ class Counts(Part):
     transfer_ns: Nanoseconds = Field(description="Times of all transfers added up; transfers may overlap.")
 
 
+Claim = Literal["optimal", "feasible"]
+"""What is said of a schedule: that none is quicker, or only that it holds."""
+
+
+class ProofPart(Part):
+    """What became of the proof of a lower bound when it was verified without the solver."""
+
+    verdict: Literal["verified", "incomplete", "none"] = Field(
+        description=(
+            "verified: the lower bound holds, by the certificate alone, or without one by sums over the costs; "
+            "incomplete: only `bound_ns` could be verified, the rest is the method's word; none: all of it is."
+        )
+    )
+    bound_ns: Nanoseconds = Field(description="The bound that was verified.")
+    notes: tuple[str, ...] = Field(default=(), description="What it rests on.")
+
+
+class SchedulePart(Part):
+    """A schedule beside the plan's own, one entry for each operator of the plan."""
+
+    options: tuple[Count, ...] = Field(description="Which of its options each takes; those ruled out come last.")
+    starts: tuple[Count, ...] = Field(description="When each starts, in ticks.")
+
+
 class CurvePart(Part):
     """From this many crossbars on, this latency."""
 
     crossbars: Count
     makespan_ns: Nanoseconds
+    lower_bound_ns: Nanoseconds = Field(description="Latency no plan beats up to the crossbars of the next point.")
+    status: Claim = Field(description="optimal: makespan and lower bound are equal, and both have been verified.")
+    solver_claims: Claim = Field(description="optimal: makespan and lower bound are equal, by the method's word.")
+    schedule: SchedulePart | None = Field(default=None, description="What reaches the latency; null: not recorded.")
+
+
+class FreePart(Part):
+    """The best plan known without the user's fixed places, on the same costs and crossbars."""
+
+    makespan_ns: Nanoseconds
     lower_bound_ns: Nanoseconds
-    status: Literal["optimal", "feasible"]
-
-
-class ProofPart(Part):
-    """What became of the certificate of the lower bound when it was verified without the solver."""
-
-    verdict: Literal["verified", "incomplete", "none"] = Field(
-        description=(
-            "verified: the lower bound holds, by the certificate alone; incomplete: only `bound_ns` could be verified, "
-            "the rest is the method's word; none: the method gave no certificate."
-        )
-    )
-    bound_ns: Nanoseconds = Field(description="The bound that was verified.")
-    notes: tuple[str, ...] = Field(default=(), description="What it rests on.")
+    status: Claim = Field(description="As of the plan.")
+    solver_claims: Claim = Field(description="As of the plan.")
+    schedule: SchedulePart
+    certificate: Certificate | None = Field(default=None, description="Proof of the lower bound, in ticks.")
+    proof: ProofPart
 
 
 class TimeKinds(Part):
@@ -159,4 +190,7 @@ class ProfilePart(Part):
     )
     mismatch: str = Field(
         default="", description="How the processor differs from the host of the hardware file; empty if it fits."
+    )
+    input_shapes: dict[str, tuple[Count, ...]] = Field(
+        default_factory=dict, description="Shape of each input of the network that the times are for."
     )

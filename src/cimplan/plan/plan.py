@@ -16,17 +16,20 @@ from pydantic import Field, ValidationError
 from cimplan.cost.problem import Dependency, Option, Problem
 from cimplan.errors import InputError
 from cimplan.files import read_json, require_version, write_json
+from cimplan.plan.ageing import at_its_proof
 from cimplan.plan.build import PlanContext, content, derived, gap, speedup
 from cimplan.plan.certificate import Certificate
 from cimplan.plan.certificate_check import DEFAULT_NODES, DEFAULT_SEARCH_NODES, CertificateReport, verify_certificate
 from cimplan.plan.check import check
 from cimplan.plan.claims import REMAKE, require_claims, to_ticks
 from cimplan.plan.document import (
+    Claim,
     Count,
     Counts,
     CurvePart,
     DependencyPart,
     Finite,
+    FreePart,
     Nanoseconds,
     OperatorPart,
     Part,
@@ -36,6 +39,7 @@ from cimplan.plan.document import (
     TimeKinds,
     TransferPart,
 )
+from cimplan.plan.fixes import without
 from cimplan.plan.refusal import refusal
 from cimplan.plan.replay import Replay, replay
 from cimplan.plan.sampled import require_spread
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from cimplan.cost.build import CostedNetwork
+    from cimplan.plan.verification import Verification
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -64,9 +69,10 @@ class Plan(Part):
     model: str = Field(description="The network, as people call it.")
     hardware: str = Field(description="The hardware description, as people call it.")
     method: str = Field(description="Name of the partition method.")
-    status: Literal["optimal", "feasible"] = Field(description="optimal: makespan and lower bound are equal.")
+    status: Claim = Field(description="optimal: makespan and lower bound are equal, and the bound has been verified.")
+    solver_claims: Claim = Field(description="optimal: makespan and lower bound are equal, by the method's word.")
     makespan_ns: Nanoseconds = Field(description="End-to-end latency of one inference.")
-    lower_bound_ns: Nanoseconds = Field(description="Latency no plan within the budget can beat.")
+    lower_bound_ns: Nanoseconds = Field(description="Latency no plan within the budget can beat, see `proof`.")
     gap: float = Field(ge=0, le=1, description="(makespan - lower bound) / makespan.")
     host_only_ns: Nanoseconds | None = Field(description="Latency without the accelerator; null if impossible.")
     speedup: float | None = Field(description="host_only_ns / makespan_ns.")
@@ -95,6 +101,15 @@ class Plan(Part):
     counts: Counts
     curve: tuple[CurvePart, ...] = Field(
         default=(), description="Latency by crossbar budget, where asked for; each point holds up to the next."
+    )
+    curve_proofs: tuple[Certificate, ...] = Field(
+        default=(), description="Proofs of the curve's lower bounds, in ticks, each for its budget or its steps."
+    )
+    fixes: dict[str, str] = Field(
+        default_factory=dict, description="Operators the user has placed, and where; all bounds are under these."
+    )
+    without_fixes: FreePart | None = Field(
+        default=None, description="The best plan known without the fixes; null if it is not known."
     )
     host_cores: int = Field(ge=1, description="Operators the host can run at once.")
     tick_ns: float = Field(gt=0, allow_inf_nan=False, description="All times are whole multiples of this.")
@@ -152,7 +167,7 @@ class Plan(Part):
         if not isinstance(data, dict) or data.get("kind") != "partition-plan":
             raise InputError("is not a partition plan", where=where, fix="Give a file written by `cimplan partition`")
         require_version({"schema_version": None} | data, SCHEMA_VERSION, kind="plan", where=where, remake=_ANEW)
-        text = json.dumps(data)
+        text = json.dumps(at_its_proof(data))
         if text.count("{") + text.count("[") > MOST_PARTS:
             raise InputError(
                 "is not a plan", where=where, why=f"it holds more than {MOST_PARTS} objects and lists", fix=REMAKE
@@ -212,6 +227,28 @@ class Plan(Part):
             host_cores=self.host_cores,
             tick_ns=self.tick_ns,
         )
+
+    def problem_without_fixes(self) -> Problem:
+        """Return the problem before the user fixed places, as far as the file records what that has ruled out.
+
+        Raises
+        ------
+        InputError
+            If the costs do not make a problem; with the path of the field.
+        """
+        out = tuple(
+            tuple(
+                Option(
+                    option.place,
+                    self._ticks(option.duration_ns, f"operators[{number}].ruled_out[{choice}].duration_ns"),
+                    option.crossbars,
+                    option.label,
+                )
+                for choice, option in enumerate(operator.ruled_out or ())
+            )
+            for number, operator in enumerate(self.operators)
+        )
+        return without(self.problem(), out)
 
     def ticks(self) -> Schedule:
         """Return choices and starts in ticks, for `problem()`.
@@ -274,7 +311,7 @@ class Plan(Part):
         report = check(
             problem,
             schedule,
-            status=self.status,
+            status=self.solver_claims,
             lower_bound=self._ticks(self.lower_bound_ns, "lower_bound_ns"),
             makespan=self._ticks(self.makespan_ns, "makespan_ns"),
             curve=[
@@ -322,6 +359,23 @@ class Plan(Part):
                 fix="Make the plan with --method exact",
             )
         return verify_certificate(self.problem(), self.certificate, nodes=nodes, search_nodes=search_nodes)
+
+    def verification(self, *, nodes: int = DEFAULT_NODES, search_nodes: int = DEFAULT_SEARCH_NODES) -> Verification:
+        """Verify everything that the plan claims: its proof, its curve, what fixes cost, gains and reasons.
+
+        Parameters
+        ----------
+        nodes, search_nodes : int
+            Effort for each proof, as in `verify_proof`.
+
+        Raises
+        ------
+        InputError
+            If a proof is wrong, or refutes something else in the plan.
+        """
+        from cimplan.plan.verification import verify_plan
+
+        return verify_plan(self, nodes=nodes, search_nodes=search_nodes)
 
     def _derived(self, problem: Problem, happened: Replay) -> dict[str, Any]:
         values = derived(problem, happened) | {

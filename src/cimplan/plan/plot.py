@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from cimplan.cost.problem import CIM, HOST
 from cimplan.errors import InputError
 from cimplan.plan.timeline import BUS, timeline
+from cimplan.plan.words import plan_status
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,5 +52,5 @@ def draw_timeline(plan: Plan, ax: Axes | None = None) -> Axes:
     axes.invert_yaxis()
     axes.set_xlim(0, max(plan.makespan_ns / 1e6, 1e-6))
     axes.set_xlabel("time (ms)")
-    axes.set_title(f"{plan.model or 'plan'}: {plan.makespan_ns / 1e6:.4g} ms, {plan.status}", parse_math=False)
+    axes.set_title(f"{plan.model or 'plan'}: {plan.makespan_ns / 1e6:.4g} ms, {plan_status(plan)}", parse_math=False)
     return axes

@@ -42,6 +42,7 @@ def explain(
     unfixed: Problem | None = None,
     unsupported: Mapping[str, str] | None = None,
     lower_bound: int = 0,
+    proven: bool | None = None,
 ) -> tuple[Reason, ...]:
     """Give the reason for the place of every operator.
 
@@ -56,7 +57,9 @@ def explain(
     unsupported : mapping of str to str, optional
         For operators without an accelerator option, by name: why.
     lower_bound : int
-        Ticks proven to be unbeatable.
+        Ticks that nothing is said to beat.
+    proven : bool, optional
+        Whether the schedule may be called optimal; if left out, whether it ends at the bound.
 
     Returns
     -------
@@ -68,7 +71,7 @@ def explain(
     InternalError
         If a move within the budget beats the proven lower bound: then the proof is wrong.
     """
-    return _Explanation(problem, schedule, unfixed or problem, unsupported or {}, lower_bound).reasons()
+    return _Explanation(problem, schedule, unfixed or problem, unsupported or {}, lower_bound, proven).reasons()
 
 
 class _Explanation:
@@ -81,13 +84,14 @@ class _Explanation:
         unfixed: Problem,
         unsupported: Mapping[str, str],
         lower_bound: int,
+        proven: bool | None,
     ) -> None:
         self.problem = problem
         self.unfixed = unfixed
         self.unsupported = unsupported
         self.now = schedule.makespan(problem)
         self.free = problem.budget - schedule.crossbars(problem)
-        self.proven = lower_bound >= self.now
+        self.proven = lower_bound >= self.now if proven is None else proven
         self.chosen = [options[choice] for options, choice in zip(problem.options, schedule.chosen, strict=True)]
         chosen = tuple(options.index(option) for options, option in zip(unfixed.options, self.chosen, strict=True))
         moves = [

@@ -54,12 +54,15 @@ class CurvePoint:
     makespan : int
         Best known makespan in ticks.
     lower_bound : int
-        Proven bound in ticks; equal to `makespan` where the point is proven optimal.
+        The method's bound in ticks, for budgets up to the next point; equal to `makespan` where it says optimal.
+    schedule : Schedule or None
+        What reaches the makespan.
     """
 
     crossbars: int
     makespan: int
     lower_bound: int
+    schedule: Schedule | None = None
 
 
 @dataclass(frozen=True)
@@ -71,15 +74,18 @@ class Solution:
     method : str
         Registry name of the method.
     status : {"optimal", "feasible", "infeasible", "unknown"}
-        "optimal" only when `lower_bound` equals the makespan of `schedule`.
+        "optimal" only when `lower_bound` equals the makespan of `schedule`. That is the method's word, and that of the
+        solver it leans on; a plan says "optimal" only where it was verified (`cimplan.plan.proof`).
     schedule : Schedule or None
         The best schedule found.
     lower_bound : int
-        Ticks no schedule can beat; 0 where nothing is proven.
+        Ticks no schedule can beat, by the method's word; 0 where it says nothing.
     certificate : Certificate or None
         A proof of `lower_bound` that the checker can verify without the solver.
     curve : tuple of CurvePoint
         The budget curve, when asked for; strictly increasing crossbars, strictly decreasing makespan.
+    curve_proofs : tuple of Certificate
+        What proves the bounds of the curve, each for its budget or its steps.
     solve_s : float
         Wall seconds of the solve.
     statistics : mapping of str to int, float or str
@@ -92,5 +98,6 @@ class Solution:
     lower_bound: int = 0
     certificate: Certificate | None = None
     curve: tuple[CurvePoint, ...] = ()
+    curve_proofs: tuple[Certificate, ...] = ()
     solve_s: float = 0.0
     statistics: Mapping[str, int | float | str] = field(default_factory=dict)

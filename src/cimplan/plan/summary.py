@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from cimplan.cost.problem import CIM, HOST
-from cimplan.plan.build import INTERRUPTED, PROOF_INTERRUPTED, STOPPED, VERIFY_S
+from cimplan.plan.build import VERIFY_S
 from cimplan.plan.document import OperatorPart
 from cimplan.plan.plan import Plan
+from cimplan.plan.proof import INTERRUPTED, PROOF_INTERRUPTED, REFUTED, STOPPED
 from cimplan.plan.sampled import SAMPLES, SAMPLES_SOLVED
+from cimplan.plan.words import fixes_words, price_of_fixes, word_of
 from cimplan.units import format_duration, format_size
 
 TOP_REASONS = 8
@@ -49,6 +51,8 @@ def summary(plan: Plan) -> list[tuple[str, str]]:
         ("this plan", format_duration(plan.makespan_ns)),
         ("schedule", _schedule(plan)),
         ("stopped", _stopped(plan)),
+        ("fixed by you", fixes_words(plan)),
+        ("cost of that", price_of_fixes(plan)),
         ("speed-up", "" if plan.speedup is None else _speedup(plan.speedup) + _range(plan)),
         ("placement", _robust(plan)),
         ("lower bound", _bound(plan)),
@@ -75,7 +79,7 @@ def summary(plan: Plan) -> list[tuple[str, str]]:
 def interruption(plan: Plan) -> str:
     """Return what Ctrl-C has cut short of the making of a plan, as a sentence; empty where it has cut nothing."""
     if plan.statistics.get(STOPPED) == INTERRUPTED:
-        done = "the plan was proven optimal before" if plan.status == "optimal" else "this is the best plan so far"
+        done = "the method had ended before" if plan.solver_claims == "optimal" else "this is the best plan so far"
         return f"interrupted: {done}"
     if PROOF_INTERRUPTED in plan.proof.notes:
         return "interrupted while the proof was verified: the plan is complete, `cimplan check` goes on with its proof"
@@ -166,11 +170,24 @@ def _when(date: str, now: datetime) -> str:
 
 
 def _bound(plan: Plan) -> str:
+    word, refuted = word_of(plan.method, plan.statistics), plan.statistics.get(REFUTED)
+    if isinstance(refuted, int):
+        claim = format_duration(refuted * plan.tick_ns)
+        return f"{format_duration(plan.lower_bound_ns)}, gap {100 * plan.gap:.2f} %: {word} said {claim}, refuted"
     if plan.status == "optimal":
-        return f"{format_duration(plan.lower_bound_ns)}, gap 0: proven optimal"
+        return f"{format_duration(plan.lower_bound_ns)}, gap 0: proven optimal{_under(plan)}"
     if plan.lower_bound_ns == 0:
         return "none: this method proves nothing"
-    return f"{format_duration(plan.lower_bound_ns)}, gap {100 * plan.gap:.2f} %"
+    whose = f": the word of {word}" if plan.proof.verdict != "verified" else ""
+    if plan.solver_claims == "optimal":
+        return f"{format_duration(plan.lower_bound_ns)}, gap 0{whose}, not verified"
+    return f"{format_duration(plan.lower_bound_ns)}, gap {100 * plan.gap:.2f} %{whose}"
+
+
+def _under(plan: Plan) -> str:
+    if not plan.fixes:
+        return ""
+    return " with this operator fixed" if len(plan.fixes) == 1 else " with these operators fixed"
 
 
 def _stopped(plan: Plan) -> str:
@@ -178,29 +195,31 @@ def _stopped(plan: Plan) -> str:
     if stopped not in (INTERRUPTED, "time limit"):
         return ""
     curve = "; the curve as far as it got" if plan.curve else ""
-    return f"{stopped}: {'after the proof' if plan.status == 'optimal' else 'best plan so far'}{curve}"
+    return f"{stopped}: {'after the search' if plan.solver_claims == 'optimal' else 'best plan so far'}{curve}"
 
 
 def _certificate(plan: Plan) -> str:
-    """Return how far the proof was verified without the solver; that is no doubt about what the solver has proven."""
+    """Return how far the bound was verified without the solver."""
     proof, took_s = plan.proof, plan.statistics.get(VERIFY_S, 0.0)
     if proof.verdict == "none":
         return "none"
     seconds = f"{took_s:.0f} s" if isinstance(took_s, (int, float)) and took_s >= _LONG_S else ""
     within = f" in {seconds}" if seconds else ""
     if proof.verdict == "verified":
-        return f"verified without the solver{within}"
-    claim = "proven by the solver" if plan.status == "optimal" else "the bound is the solver's"
+        how = "verified without the solver" if plan.certificate is not None else "none needed: sums over the costs"
+        return f"{how}{within}"
     goes_on = "`cimplan check PLAN` goes on"
     if PROOF_INTERRUPTED in proof.notes:
         after = f" after {seconds}" if seconds else ""
-        return f"{claim}; verifying it without the solver was interrupted{after}, {goes_on}"
+        return f"not verified: that was interrupted{after}, {goes_on}"
     if proof.bound_ns == 0:
         than = f" than {seconds}" if seconds else ""
-        return f"{claim}; verifying it without the solver takes more search{than}, {goes_on}"
+        return f"not verified: that takes more search{than}, {goes_on}"
     share = 100 * (1 - proof.bound_ns / plan.makespan_ns) if plan.makespan_ns else 0.0
-    reached = f"{format_duration(proof.bound_ns)} ({share:.2f} % below this plan)"
-    return f"{claim}; verified without it up to {reached}{within}, {goes_on}"
+    return (
+        f"verified without the solver up to {format_duration(proof.bound_ns)} ({share:.2f} % below this plan){within}, "
+        f"{goes_on}"
+    )
 
 
 def _by_place(plan: Plan) -> str:
