@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cimplan.api.checking import compare_costs
     from cimplan.api.compiling import Compiled, compile
-    from cimplan.api.models import Model, load
+    from cimplan.api.models import Model, load, quantize
     from cimplan.api.partitioning import estimate, partition, profile
     from cimplan.api.profiles import import_profile, profile_script
     from cimplan.errors import CimplanError, InputError, NoAnswerError
@@ -43,6 +43,7 @@ _HOME = {
     "partition": "cimplan.api.partitioning",
     "profile": "cimplan.api.partitioning",
     "profile_script": "cimplan.api.profiles",
+    "quantize": "cimplan.api.models",
 }
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "partition",
     "profile",
     "profile_script",
+    "quantize",
 ]
 
 

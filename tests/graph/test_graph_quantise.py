@@ -72,12 +72,12 @@ def test_same_input_same_file_and_another_seed_another(tmp_path: Path, source: P
 
 def test_the_file_says_where_its_ranges_come_from(tmp_path: Path, source: Path) -> None:
     target = tmp_path / "int8.onnx"
-    assert quantise(source, target, seed=3).origin == "random data, seed 3"
+    assert quantise(source, target, seed=3).calibration.origin == "random data, seed 3"
     assert {entry.key: entry.value for entry in onnx.load(target).metadata_props}[
         CALIBRATION_KEY
     ] == "random data, seed 3"
     np.savez(tmp_path / "a.npz", x=feeds_of(small_cnn())["x"])
-    assert quantise(source, target, calibration=tmp_path).origin == f"1 sample from {tmp_path.name}"
+    assert quantise(source, target, calibration=tmp_path).calibration.origin == f"1 sample from {tmp_path.name}"
 
 
 def test_samples_set_the_ranges(tmp_path: Path, source: Path) -> None:
@@ -248,7 +248,7 @@ def test_one_array_for_two_inputs_is_refused(tmp_path: Path) -> None:
 def test_an_input_that_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"]), helper.make_node("Identity", ["s"], ["t"])]
     net = model(nodes, [value("x", [2, 4]), value("s", [1], TensorProto.STRING)], ["y", "t"], [weight("w", 4, 4)])
-    with pytest.raises(InputError, match="'s' is string"):
+    with pytest.raises(InputError, match=r"'s'.*type string"):
         quantise(save(net, tmp_path / "net.onnx"), tmp_path / "int8.onnx")
 
 

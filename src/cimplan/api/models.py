@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from cimplan.graph.operators import OperatorGraph
+    from cimplan.graph.quantise import Quantisation
 
 FORMS = ("int8", "float")
 
@@ -125,6 +126,63 @@ def _found(source: str | Path, shapes: Mapping[str, tuple[int, ...]]) -> Model:
     return Model(text, path, path.stem, shapes=shapes)
 
 
+def quantize(
+    model: str | Path,
+    output: str | Path,
+    *,
+    calibration: str | Path | None = None,
+    seed: int = 0,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    values: Mapping[str, Any] | None = None,
+) -> Quantisation:
+    """Quantise a float model to 8 bits and check the result: unsigned activations, signed weights, QDQ form.
+
+    Parameters
+    ----------
+    model : str or Path
+        A path, or ``zoo:NAME``, which here means the float form.
+    output : str or Path
+        The ONNX file to write; it appears only once ONNX Runtime has loaded it, the weights of every operator that
+        has an 8-bit form are 8-bit initializers, and its outputs have been compared with the float model's.
+    calibration : str or Path, optional
+        A folder of ``.npz`` files, one per sample with an array per input, or ``.npy`` files for a single input.
+        Seeded random data if left out: fine for planning, useless for accuracy.
+    seed : int
+        Of the random data.
+    shapes : mapping of str to tuple of int, optional
+        Shapes of inputs the model leaves open; the written model leaves them open too.
+    dims, values
+        As for `load`. Values stand in every sample of random data.
+
+    Returns
+    -------
+    Quantisation
+        `outputs` with the signal-to-noise ratio of each in dB, `quantised`, `kept_float`, and `calibration`.
+
+    Raises
+    ------
+    InputError
+        If the model or the calibration data cannot be used, the output would overwrite the model, or a check fails.
+    """
+    from cimplan.files import check_writable
+    from cimplan.graph.quantise import quantise
+
+    source = str(model) if isinstance(model, str) else model
+    if isinstance(source, str) and source.startswith(PREFIX) and "form=" not in source:
+        source = f"{source}{'&' if '?' in source else '?'}form=float"
+    found = load(source, shapes=shapes, dims=dims, values=values)
+    check_writable(Path(output), found.path)
+    return quantise(
+        found.path,
+        Path(output),
+        calibration=None if calibration is None else Path(calibration),
+        seed=seed,
+        shapes=found.shapes,
+        values=found.values,
+    )
+
+
 def _is_unicode(text: str) -> bool:
     """Tell whether a name is text; a file system may hold bytes that are none."""
     try:
@@ -157,9 +215,9 @@ def _split_form(text: str) -> tuple[ZooReference, str]:
 
 
 def _int8(reference: ZooReference) -> Path:
-    from cimplan.graph.quantise import quantise
+    from cimplan.graph.quantise import REVISION, quantise
 
-    key = f"{cache_key(reference)} int8 onnxruntime {version('onnxruntime')} cimplan {version('cimplan')}"
+    key = f"{cache_key(reference)} int8 {REVISION} onnxruntime {version('onnxruntime')} cimplan {version('cimplan')}"
 
     def make(target: Path) -> None:
         quantise(cached(reference), target)

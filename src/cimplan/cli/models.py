@@ -19,6 +19,9 @@ from cimplan.cli.options import (
     ValueOption,
     files_named,
     load_model,
+    parse_dims,
+    parse_shapes,
+    parse_values,
 )
 from cimplan.errors import InputError
 
@@ -94,26 +97,60 @@ def quantize(
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**31 - 1, help="Of random calibration data.")] = 0,
     shape: ShapeOption = None,
     dim: DimOption = None,
+    value: ValueOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Quantise a float model to int8 (static, through ONNX Runtime's own quantiser)."""
-    from cimplan.files import check_writable
-    from cimplan.graph.quantise import quantise
+    """Quantise a float model to int8 (static, through ONNX Runtime's own quantiser), and check the result."""
+    from cimplan.api.models import quantize as quantise
 
-    source = model
-    if model.startswith("zoo:") and "form=" not in model:
-        source = f"{model}{'&' if '?' in model else '?'}form=float"
     with working("quantising", quiet=quiet or json):
-        found = load_model(source, shape, dim, None)
-        check_writable(output, found.path)
-        quantise(found.path, output, calibration=calibration, seed=seed, shapes=found.shapes)
+        found = quantise(
+            model,
+            output,
+            calibration=calibration,
+            seed=seed,
+            shapes=parse_shapes(shape),
+            dims=parse_dims(dim),
+            values=parse_values(value),
+        )
     if json:
-        emit_json({"model": found.source, "output": str(output), "calibration": str(calibration or "random")})
-    else:
-        emit(f"wrote {output}")
-        if calibration is None:
-            emit("  calibrated on random data: good for planning, not for accuracy (give --calibration DIR)")
+        emit_json(
+            {
+                "model": model,
+                "output": str(output),
+                "calibration": str(calibration or "random"),
+                "samples": len(found.calibration.samples),
+                "operators_quantised": found.quantised,
+                "kept_float": [
+                    {"name": item.name, "op_type": item.op_type, "reason": item.reason} for item in found.kept_float
+                ],
+                "outputs": [
+                    {"name": item.name, "sqnr_db": item.sqnr_db, "reason": item.reason} for item in found.outputs
+                ],
+            }
+        )
+        return
+    emit(f"wrote {output}")
+    facts((("weights", _weights_told(found.quantised, len(found.kept_float))),))
+    for item in found.kept_float:
+        emit(f"  in float: {printable(item.name)} ({item.op_type}), {printable(item.reason)}")
+    table(
+        ("output", "signal to noise"),
+        ((item.name, item.reason if item.sqnr_db is None else f"{item.sqnr_db:.1f} dB") for item in found.outputs),
+    )
+    drowned = [item.name for item in found.outputs if item.sqnr_db is not None and item.sqnr_db < 0]
+    if drowned:
+        emit(
+            f"  note: more noise than signal in {', '.join(map(printable, drowned))}: too coarse for any use but timing"
+        )
+    if calibration is None:
+        emit("  calibrated and compared on random data: good for planning, not for accuracy (give --calibration DIR)")
+
+
+def _weights_told(quantised: int, kept: int) -> str:
+    rest = f", of {kept} in float" if kept else ""
+    return f"of {quantised} operator{'s' if quantised != 1 else ''} in 8 bits{rest}"
 
 
 def profile(

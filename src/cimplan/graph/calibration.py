@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from cimplan.files import is_folder
 from cimplan.graph.nodes import TensorType
 
 Sample = Mapping[str, np.ndarray[Any, Any]]
+_NO_VALUES: Sample = {}
+_LARGEST_INPUT = 2**31
 _FIX = "Give a folder of .npz files, one per sample with an array per input, or of .npy files for a single input"
 
 
@@ -33,7 +36,9 @@ class Calibration:
     origin: str
 
 
-def random_calibration(inputs: Mapping[str, TensorType], seed: int, samples: int = 1) -> Calibration:
+def random_calibration(
+    inputs: Mapping[str, TensorType], seed: int, samples: int = 1, values: Sample = _NO_VALUES
+) -> Calibration:
     """Return standard normal samples; integers are 0 or 1, so that they index any table.
 
     Parameters
@@ -44,19 +49,30 @@ def random_calibration(inputs: Mapping[str, TensorType], seed: int, samples: int
         Same seed, same data.
     samples : int
         How many.
+    values : mapping of str to array, optional
+        Inputs that are the same in every sample.
 
     Raises
     ------
     InputError
-        If an input is neither a number nor a truth value.
+        If an input is neither a number nor a truth value, or has too many elements.
     """
     generator = np.random.default_rng(seed)
-    drawn = tuple({name: _draw(generator, name, kind) for name, kind in inputs.items()} for _ in range(samples))
+    drawn = tuple(
+        {name: _draw(generator, name, kind) for name, kind in inputs.items()} | dict(values) for _ in range(samples)
+    )
     return Calibration(drawn, f"random data, seed {seed}")
 
 
 def _draw(generator: np.random.Generator, name: str, kind: TensorType) -> np.ndarray[Any, Any]:
     dtype = _numpy_type(name, kind)
+    if math.prod(kind.shape) > _LARGEST_INPUT:
+        raise InputError(
+            f"the input of shape {list(kind.shape)} is too large",
+            where=f"input {name!r}",
+            why=f"random data of more than {_LARGEST_INPUT} elements are not made",
+            fix="Check the shape, or give samples of your own (--calibration DIR)",
+        )
     if np.issubdtype(dtype, np.floating):
         return generator.standard_normal(kind.shape).astype(dtype)
     return generator.integers(0, 2, kind.shape).astype(dtype)
@@ -66,10 +82,19 @@ def _numpy_type(name: str, kind: TensorType) -> np.dtype[Any]:
     try:
         dtype = np.dtype(kind.dtype)
     except TypeError as error:
-        raise InputError(f"the input {name!r} is {kind.dtype}, for which there are no calibration data") from error
+        raise _no_data(name, kind) from error
     if dtype.kind not in "fiub":
-        raise InputError(f"the input {name!r} is {kind.dtype}, for which there are no calibration data")
+        raise _no_data(name, kind)
     return dtype
+
+
+def _no_data(name: str, kind: TensorType) -> InputError:
+    return InputError(
+        f"there are no calibration data of type {kind.dtype}",
+        where=f"input {name!r}",
+        why="numpy has no such numbers",
+        fix="Export the model with float32 inputs",
+    )
 
 
 def calibration_from(folder: Path, inputs: Mapping[str, TensorType]) -> Calibration:

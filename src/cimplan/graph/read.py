@@ -31,9 +31,7 @@ _NO_RECORD: Mapping[str, tuple[str, tuple[int, ...]]] = {}
 _OPSETS_NEEDED = 3  # since this version of the format a model must import its operator sets
 _NOT_ONNX_FIX = "Check the file with onnx.checker.check_model, or export the model again"
 # Operators without inputs, or with constant inputs, whose result still differs from run to run.
-_RANDOM = frozenset(
-    words("RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli Dropout")
-)
+RANDOM = frozenset(words("RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli Dropout"))
 
 
 def read_graph(
@@ -104,6 +102,7 @@ def graph_from_model(
     model: onnx.ModelProto,
     *,
     shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES,
+    values: Mapping[str, np.ndarray[Any, Any]] = _NO_VALUES,
     recorded: Mapping[str, tuple[str, tuple[int, ...]]] = _NO_RECORD,
 ) -> OperatorGraph:
     """Read a model in memory as an operator graph; as `read_graph`. The model is not changed.
@@ -112,7 +111,7 @@ def graph_from_model(
     ----------
     model : onnx.ModelProto
         The model, with or without weight data; it may exceed 2 GB.
-    shapes, recorded
+    shapes, values, recorded
         As for `read_graph`.
 
     Raises
@@ -121,7 +120,7 @@ def graph_from_model(
         If the model is not well formed or leaves a shape open.
     """
     name = str(model.graph.name) or "model"
-    return _graph_from_skeleton(without_weights(model), name, name, shapes, _NO_VALUES, recorded, lambda _: None)
+    return _graph_from_skeleton(without_weights(model), name, name, shapes, values, recorded, lambda _: None)
 
 
 def _graph_from_skeleton(
@@ -372,7 +371,7 @@ class _Reader:
         """
         constants = self.initializers.keys() | self.sparse.keys()
         for node, reads in zip(self.nodes, self.reads, strict=True):
-            if node.op_type in _RANDOM or not (reads or node.op_type == "Constant"):
+            if node.op_type in RANDOM or not (reads or node.op_type == "Constant"):
                 continue
             if all(name in constants for name in reads):
                 constants.update(filter(None, node.output))
