@@ -49,8 +49,8 @@ def test_the_seeds_themselves_are_no_mutants(seeds, tmp_path):
     for kind in KINDS:
         for path in (seeds / kind).iterdir():
             outcome = bench.run_content(kind, path.read_bytes(), Random(1))
-            # A network with open shapes is refused until they are given.
-            assert outcome.result == ("refused" if path.stem == "open_shapes" else "done"), (path, outcome)
+            # A network with open shapes may be refused until they are given.
+            assert outcome.result == "done" or (outcome.result, path.stem) == ("refused", "open_shapes"), outcome
 
 
 def test_a_case_follows_from_seed_kind_and_number(seeds):
