@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from difflib import get_close_matches
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 VERIFYING: Final = "verifying the proof"
 """Phase that `on_solution` is told last, when the method has ended."""
+
+_CANDIDATES = 5
+"""Operators to name where a node is part of several."""
 
 _NEAREST = 3
 """Names to propose for one that is not known."""
@@ -212,7 +215,8 @@ def partition(
     model, hardware, profile, crossbars, mvm_latency_ns, bus_bandwidth_gbps, threads, progress
         As in `cost`.
     fix : mapping of str to str, optional
-        Operators the user has placed: name, as in `Plan.operators`, to ``"host"`` or ``"cim"``, in any case.
+        Operators the user has placed: name, as in `Plan.operators`, or the name of a node of the file that one
+        operator stands for, to ``"host"`` or ``"cim"``, in any case.
     method : str
         Name in `cimplan.partition.methods.METHODS`.
     time_limit_s : float, optional
@@ -287,8 +291,8 @@ def solve(
     from cimplan.plan.plan import plan_from
 
     check_seconds(time_limit_s, "time limit")
-    problem = fixed(costed.problem, fix or {})
-    fixes = {name: place.lower() for name, place in (fix or {}).items()}
+    fixes = placed(costed, fix or {})
+    problem = fixed(costed.problem, fixes)
     start = None if warm_start is None else warm_start.schedule_for(problem)
     began = time.perf_counter()
     with interrupts() as noticed:
@@ -329,6 +333,54 @@ def solve(
         return plan_from(problem, solution, context, unfixed=costed.problem)
 
 
+def placed(costed: CostedNetwork, fix: Mapping[str, str]) -> dict[str, str]:
+    """Return placements by operator name; where a name is that of a node of the model file, of the operator it is in.
+
+    Raises
+    ------
+    InputError
+        If a node is part of several operators, with their names, or one operator is placed twice and differently.
+    """
+    known = set(costed.problem.names)
+    of_node: dict[str, list[str]] = {}
+    for operator in costed.graph.operators:
+        for node in operator.file_nodes:
+            of_node.setdefault(node, []).append(operator.name)
+    found: dict[str, str] = {}
+    for name, place in fix.items():
+        operators = [name] if name in known else of_node.get(name, [])
+        if not operators:
+            raise _unknown(name, costed.problem.names, of_node)
+        if len(operators) > 1:
+            raise InputError(
+                "cannot fix a node that several operators share",
+                where=name,
+                why=f"in the graph that runs it is part of {len(operators)} operators",
+                fix=f"Fix one of them: {', '.join(map(repr, operators[:_CANDIDATES]))}"
+                + (f" and {len(operators) - _CANDIDATES} more" if len(operators) > _CANDIDATES else ""),
+            )
+        if found.setdefault(operators[0], place.lower()) != place.lower():
+            raise InputError(
+                f"{operators[0]!r} is placed twice, on {found[operators[0]]} and on {place}",
+                where=name,
+                why="both names mean this operator",
+                fix="Place it once",
+            )
+    return found
+
+
+def _unknown(name: str, operators: Iterable[str], nodes: Iterable[str]) -> InputError:
+    names = list(dict.fromkeys([*operators, *nodes]))
+    nearest = ", ".join(map(repr, get_close_matches(name, names, n=_NEAREST, cutoff=0.0)))
+    return InputError(
+        "cannot fix an unknown operator",
+        where=name,
+        why="names are those of the optimised graph, as `cimplan partition --all` lists them, and of the nodes of the "
+        "model file they stand for",
+        fix=f"The nearest of {len(names)} names: {nearest}" if names else "The network has no operators",
+    )
+
+
 def fixed(problem: Problem, fix: Mapping[str, str]) -> Problem:
     """Return the problem with operators where the user wants them.
 
@@ -342,13 +394,7 @@ def fixed(problem: Problem, fix: Mapping[str, str]) -> Problem:
     known = set(problem.names)
     for name in fix:
         if name not in known:
-            nearest = ", ".join(map(repr, get_close_matches(name, problem.names, n=_NEAREST, cutoff=0.0)))
-            raise InputError(
-                "cannot fix an unknown operator",
-                where=name,
-                why="names are those of the optimised graph, as `cimplan partition --all` lists them",
-                fix=f"The nearest of {len(known)} names: {nearest}" if known else "The network has no operators",
-            )
+            raise _unknown(name, problem.names, ())
     return problem.fixed({name: place.lower() for name, place in fix.items()})
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cimplan.cost.build import CostedNetwork
     from cimplan.cost.problem import Problem
     from cimplan.partition.progress import Progress, ProgressCallback
-    from cimplan.plan.document import CurvePart
+    from cimplan.plan.document import CurvePart, OperatorPart
     from cimplan.plan.plan import Plan
 
 ProfileOption = Annotated[
@@ -53,7 +53,8 @@ FixOption = Annotated[
     typer.Option(
         "--fix",
         metavar="NODE=host|cim",
-        help="Place an operator yourself, by its name in the optimised graph, as --all lists it; repeatable.",
+        help="Place an operator yourself, by its name as --all lists it, or by the name of a node of the file that it "
+        "stands for; repeatable.",
     ),
 ]
 TimeOption = Annotated[
@@ -66,6 +67,9 @@ TimeOption = Annotated[
 ]
 ThreadsOption = Annotated[int, typer.Option("--threads", min=1, max=1024, help="Threads of the host measurement.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**31 - 1, help="Of methods with randomness.")]
+
+_NODES = 4
+"""Nodes of the file that a row names; the others are counted."""
 
 
 @terminating()
@@ -99,7 +103,7 @@ def partition(
     Ctrl-C (or SIGTERM) ends it with the best plan so far, also while its proof is verified; the summary says so.
     """
     from cimplan.api.interrupts import interrupts
-    from cimplan.api.partitioning import fixed, solve
+    from cimplan.api.partitioning import fixed, placed, solve
     from cimplan.files import check_writable
     from cimplan.plan.plan import Plan
     from cimplan.plan.summary import interruption
@@ -126,7 +130,7 @@ def partition(
         quiet or json,
     )
     if start is not None:
-        _require_start(start, fixed(costed.problem, fixes), str(warm_start))
+        _require_start(start, fixed(costed.problem, placed(costed, fixes)), str(warm_start))
     with interrupts() as noticed:
         with working("solving", quiet=quiet or json) as doing:
             plan = solve(
@@ -235,6 +239,14 @@ def _progress_text(state: Progress, tick_ns: float, phase: str) -> str:
     return ", ".join(part for part in parts if part)
 
 
+def _stands_for(item: OperatorPart) -> str:
+    """Return the nodes of the file an operator stands for, where that is more than its name says."""
+    if item.file_nodes == (item.name,):
+        return ""
+    more = len(item.file_nodes) - _NODES
+    return ", ".join(item.file_nodes[:_NODES]) + (f" and {more} more" if more > 0 else "")
+
+
 def factor(value: float | None) -> str:
     """Return a speed-up for people; empty if there is none."""
     return "" if value is None else f"{value:.2f} x"
@@ -274,7 +286,7 @@ def _print(plan: Plan, *, all_operators: bool) -> None:
     emit()
     if all_operators:
         table(
-            ("operator", "type", "place", "start", "finish", "crossbars", "reason"),
+            ("operator", "type", "place", "start", "finish", "crossbars", "reason", "nodes of the file"),
             (
                 (
                     item.name,
@@ -284,6 +296,7 @@ def _print(plan: Plan, *, all_operators: bool) -> None:
                     format_duration(item.finish_ns),
                     item.crossbars or "",
                     item.reason,
+                    _stands_for(item),
                 )
                 for item in plan.operators
             ),

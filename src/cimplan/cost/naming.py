@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 from cimplan.graph.operators import OperatorGraph
+from cimplan.graph.origins import file_nodes
+from cimplan.graph.skim import read_skeleton
 
 _ADDED = re.compile(r"(?:_token_\d+|_nchwc|_nhwc)+$")
 
@@ -39,3 +42,15 @@ def with_stable_names(graph: OperatorGraph) -> OperatorGraph:
     return replace(
         graph, operators=tuple(replace(op, name=name) for op, name in zip(graph.operators, names, strict=True))
     )
+
+
+def with_file_nodes(graph: OperatorGraph, path: Path) -> OperatorGraph:
+    """Return an optimised graph whose operators say which nodes of the model's file they stand for.
+
+    Raises
+    ------
+    InputError
+        If the file is no ONNX model.
+    """
+    found = file_nodes(graph, read_skeleton(path), str(path))
+    return replace(graph, operators=tuple(replace(op, file_nodes=found.get(op.name, ())) for op in graph.operators))

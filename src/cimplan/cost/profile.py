@@ -16,8 +16,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cimplan.cost.naming import with_stable_names
-from cimplan.cost.profile_file import SCHEMA_VERSION, HostProfile, MachineRecord, ModelRecord, load
+from cimplan.cost.naming import with_file_nodes, with_stable_names
+from cimplan.cost.profile_file import SCHEMA_VERSION, HostProfile, MachineRecord, ModelRecord, load, record_of
 from cimplan.cost.recorded import fastest_quarter, midmean, spread
 from cimplan.errors import CimplanError, InputError
 from cimplan.files import sha256_of
@@ -120,7 +120,8 @@ def measure(
             "recording": recording.to_values(),
         }
     )
-    return profile_of(found, _called(path), known_reference_ns=known_ns)
+    profile = profile_of(found, _called(path), known_reference_ns=known_ns)
+    return profile.model_copy(update={"graph_record": record_of(with_file_nodes(profile.graph(), path))})
 
 
 def cached_or_measure(
@@ -150,7 +151,7 @@ def cached_or_measure(
     given += "".join(f";{name}={value}" for name, value in described(values or {}).items())
     versions = [f"{package}={package_version(package)}" for package in ("onnxruntime", "cimplan")]
     effort = (f"threads={threads}", f"budget={time_budget_s:g}s")
-    key = "|".join((path.stem, "profile 2", model_hash, given, *effort, cpu_name(), platform.machine(), *versions))
+    key = "|".join((path.stem, "profile 3", model_hash, given, *effort, cpu_name(), platform.machine(), *versions))
     kept = path_of(key, ".json")
     if kept.is_file():
         with suppress(InputError):
@@ -258,7 +259,7 @@ def _read_graph(
     from cimplan.graph.read import read_graph
 
     graph = read_graph(saved, shapes=shapes, recorded=recorded, where=_called(path))
-    return with_stable_names(replace(graph, name=path.stem))
+    return with_file_nodes(with_stable_names(replace(graph, name=path.stem)), path)
 
 
 def model_record(path: Path) -> ModelRecord:

@@ -11,6 +11,7 @@ the longest path to an operator. Run in the order of the manifest, every part fi
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -219,6 +220,7 @@ def _annotate(plan: Plan, proto: onnx.ModelProto, nodes: list[onnx.NodeProto]) -
             finish_ns=f"{item.finish_ns:.17g}",
             crossbars=str(item.crossbars),
             reason=item.reason,
+            file_nodes=json.dumps(item.file_nodes),
         )
     _set(
         proto,

@@ -30,6 +30,7 @@ OPERATOR_COLUMNS: Final = (
     "host_time",
     "gain_ns",
     "reason",
+    "file_nodes",
 )
 TRANSFERS: Final = "transfers"
 """Name of the table beside that of the operators."""
@@ -77,6 +78,8 @@ def text_cell(text: str) -> str:
 
 def cell(value: object) -> str:
     """Return a value as the text of a cell; see the module for texts that look like formulas."""
+    if isinstance(value, tuple):
+        value = "; ".join(map(str, value))
     if value is None:
         return ""
     if isinstance(value, str):

@@ -63,6 +63,8 @@ class PlanContext:
         Operators that the user has placed, and where.
     without_fixes : Solution or None
         The answer to the problem without these fixes (`cimplan.plan.fixes.without`), where there is one.
+    file_nodes : mapping of str to tuple of str
+        By operator name: nodes of the model file it stands for.
     verifying : callable
         Makes the context in which the certificate is verified; of the whole way from a solution to a plan, only there
         does Ctrl-C cost nothing but the verification.
@@ -78,6 +80,7 @@ class PlanContext:
     sampled: Sampled | None = None
     fixes: Mapping[str, str] = field(default_factory=dict)
     without_fixes: Solution | None = None
+    file_nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     verifying: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
@@ -387,6 +390,7 @@ def _operators(
                 host_time=context.host_times.get(name, context.profile.kind),
                 gain_ns=None if gain is None else gain * tick_ns,
                 reason=reasons[index].text,
+                file_nodes=context.file_nodes.get(name, ()),
                 options=_option_parts(options, tick_ns),
                 ruled_out=_option_parts(out[index], tick_ns),
             )

@@ -35,6 +35,7 @@ def context_of(costed: CostedNetwork) -> PlanContext:
         hardware=costed.hardware.name,
         op_types=tuple(operator.op_type for operator in operators),
         unsupported={operator.name: operator.reason_unsupported for operator in operators if operator.cim is None},
+        file_nodes={operator.name: operator.file_nodes for operator in costed.graph.operators},
         host_times={operator.name: operator.host_kind for operator in operators},
         profile=ProfilePart(
             kind=profile.origin,

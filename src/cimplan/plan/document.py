@@ -58,6 +58,11 @@ class OperatorPart(Part):
         )
     )
     reason: str = Field(description="Why the operator is at its place, for people.")
+    file_nodes: tuple[str, ...] = Field(
+        default=(),
+        description="Nodes of the model file that the operator stands for; empty for what the host's optimiser added, "
+        "and where the profile does not say.",
+    )
     options: tuple[OptionPart, ...] = Field(min_length=1, description="All options the method could choose from.")
     ruled_out: tuple[OptionPart, ...] | None = Field(
         default=None,
