@@ -169,4 +169,5 @@ def test_a_name_that_is_not_known_gets_the_nearest_few(costed):
     with pytest.raises(partitioning.InputError) as caught:
         partitioning.solve(costed, fix={"nope": "cim"})
     assert len(str(caught.value)) < 400
-    assert f"The nearest of {len(costed.problem)} names" in str(caught.value)
+    nodes = {node for operator in costed.graph.operators for node in operator.file_nodes}
+    assert f"The nearest of {len(nodes | set(costed.problem.names))} names" in str(caught.value)
