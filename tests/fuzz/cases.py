@@ -67,6 +67,9 @@ def steps_of(seed: int, kind: str, number: int) -> list[int]:
     return [rng.randrange(2**32) for _ in range(count)]
 
 
+_JSON = ("profile", "events", "plan")
+
+
 def content_of(folder: Path, seed: int, kind: str, number: int, steps: list[int]) -> bytes:
     """Return the mutant of a case with some of its changes, from the seeds in a folder."""
     files = sorted((folder / kind).iterdir())
@@ -85,7 +88,7 @@ def content_of(folder: Path, seed: int, kind: str, number: int, steps: list[int]
             parsed = mutate.tree(rng, parsed)
     if kind in ("hardware", "space"):
         content = mutate.yaml_bytes(parsed)
-    elif kind in ("profile", "plan"):
+    elif kind in _JSON:
         content = mutate.json_bytes(parsed)
     for rng in late:
         as_text = kind in ("hardware", "space") and rng.random() < 0.7
@@ -96,7 +99,7 @@ def content_of(folder: Path, seed: int, kind: str, number: int, steps: list[int]
 def _parsed(kind: str, content: bytes) -> Any:
     if kind in ("hardware", "space"):
         return yaml.safe_load(content)
-    return json.loads(content) if kind in ("profile", "plan") else None
+    return json.loads(content) if kind in _JSON else None
 
 
 class Bench:

@@ -115,6 +115,13 @@ def profile(file: Path, rng: Random) -> int:
     return code
 
 
+def events(file: Path, rng: Random) -> int:
+    """Import a profile of ONNX Runtime, and plan with it."""
+    host = file.parent / "out.json"
+    code = writes(host, _json, "profile", file.parent / "small.onnx", "--from-ort-profile", file, "-q")
+    return code or call("partition", "--profile", host, "--hardware", file.parent / "wide.yaml", "-q", "--json")
+
+
 def plan(file: Path, rng: Random) -> int:
     """Check and export a plan."""
     folder = file.parent
@@ -223,6 +230,7 @@ DOORS: dict[str, Callable[[Path, Random], int]] = {
     "hardware": hardware,
     "space": space,
     "profile": profile,
+    "events": events,
     "plan": plan,
     "program": program,
 }

@@ -14,15 +14,17 @@ import onnx
 import yaml
 from onnx import TensorProto, helper, numpy_helper
 
-KINDS = ("onnx", "hardware", "space", "profile", "plan", "program")
+KINDS = ("onnx", "hardware", "space", "profile", "events", "plan", "program")
 SUFFIXES = {
     "onnx": ".onnx",
     "hardware": ".yaml",
     "space": ".yaml",
     "profile": ".json",
+    "events": ".json",
     "plan": ".json",
     "program": ".txt",
 }
+PROFILES = Path(__file__).parents[1] / "profiles"
 FROZEN = Path(__file__).parents[1] / "ageing" / "version1"
 
 _OPSETS = [("", 17)]
@@ -65,6 +67,9 @@ def _plans(folder: Path) -> None:
     from cimplan.cost import profile_file
 
     shutil.copy(FROZEN / "host.json", folder / "profile")
+    # What `cimplan profile --script` and ONNX Runtime's profiler wrote of small.onnx.
+    shutil.copy(PROFILES / "recorded.json", folder / "profile")
+    shutil.copy(PROFILES / "events.json", folder / "events")
     estimate(folder / "small.onnx").save(folder / "profile" / "estimated.json")
     host = profile_file.load(folder / "host.json")
     for name, options in (
