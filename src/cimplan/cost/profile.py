@@ -10,7 +10,7 @@ import json
 import platform
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -215,6 +215,8 @@ def _prepare(
 
     def verify(opened: ort.InferenceSession) -> None:
         host.symbolic_sizes(opened, shapes, str(path))
+        # With fixed shapes ONNX Runtime lists them, and with given ones these count.
+        _require_steps(path, [shapes.get(value.name, tuple(value.shape)) for value in opened.get_inputs()])
 
     return session.prepare(
         path,
@@ -280,6 +282,22 @@ def _hash(path: Path) -> str:
         return sha256_of(path)
     except OSError as error:
         raise InputError("cannot read the model", where=str(path), why=str(error.strerror)) from error
+
+
+def _require_steps(path: Path, shapes: Iterable[Sequence[int | str | None]]) -> None:
+    """Refuse recurrent operators on inputs without elements: ONNX Runtime ends the process."""
+    from cimplan.graph.skim import read_skeleton
+
+    if not any(0 in shape for shape in shapes):
+        return
+    found = next((node for node in read_skeleton(path).graph.node if node.op_type in ("GRU", "LSTM", "RNN")), None)
+    if found is not None:
+        raise InputError(
+            "cannot run a recurrent operator on inputs without elements",
+            where=f"{path}: node {found.name or found.op_type!r}",
+            why="ONNX Runtime cannot",
+            fix="Give a shape without 0, with --shape where the model leaves it open",
+        )
 
 
 def weights_beside(path: Path) -> bool:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _NO_SHAPES: Mapping[str, tuple[int, ...]] = {}
 _NO_VALUES: Mapping[str, np.ndarray[Any, Any]] = {}
 _NO_RECORD: Mapping[str, tuple[str, tuple[int, ...]]] = {}
+_MOST_ELEMENTS = 2**50
+"""Of a tensor: a petabyte of bytes; what is computed from larger ones only overflows."""
 _OPSETS_NEEDED = 3  # since this version of the format a model must import its operator sets
 _NOT_ONNX_FIX = "Check the file with onnx.checker.check_model, or export the model again"
 # Operators without inputs, or with constant inputs, whose result still differs from run to run.
@@ -416,4 +418,12 @@ class _Reader:
     def _tensor(self, name: str, kind: TensorType, constant: bool) -> Tensor:
         if kind.dtype not in BITS_OF_DTYPE:
             raise self._malformed(f"the tensor {name!r} has the unknown element type {kind.dtype!r}", "")
-        return Tensor(name, kind.dtype, kind.shape, constant)
+        tensor = Tensor(name, kind.dtype, kind.shape, constant)
+        if tensor.elements > _MOST_ELEMENTS:
+            raise InputError(
+                f"the tensor {name!r} is larger than any machine holds",
+                where=self.where,
+                why=f"its shape is {'x'.join(map(str, kind.shape))[:200]}",
+                fix="Check the shapes of the model, or give another one with --shape",
+            )
+        return tensor

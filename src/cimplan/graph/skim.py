@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from cimplan.errors import InputError
-from cimplan.graph.functions import require_calls
+from cimplan.graph.expansion import require_bounded_functions
 from cimplan.graph.wire import KEPT_BYTES, MalformedError, skeleton
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def read_skeleton(path: Path) -> onnx.ModelProto:
         raise InputError(
             "is not an ONNX model", where=str(path), why="its fields have wrong types", fix=_EXPECT_ONNX
         ) from error
-    require_calls(model, str(path))
+    require_bounded_functions(model, str(path))
     return model
 
 
