@@ -66,6 +66,10 @@ CONTROL_FLOW: Final = "control flow: its subgraph runs on the host as one operat
 FUSED_ATTENTION: Final = (
     "fused attention: it multiplies activations with each other, so it runs on the host as one operator"
 )
+WHOLE_ATTENTION: Final = (
+    "fused attention that cannot be split here (it keeps earlier keys, or its weights are not constant); otherwise its "
+    "projection is planned as a product of its own"
+)
 EXPERTS: Final = "a mixture of experts: which weights it uses depends on the data"
 DEFORMED: Final = "a deformable convolution: where it reads depends on the data"
 IN_ATTRIBUTES: Final = "its weights are attributes of the node, where no array takes them from"
@@ -128,12 +132,13 @@ def _all() -> Iterator[OperatorType]:
     yield from _rows("none", "Attention", reason=FUSED_ATTENTION)
     yield from _rows(
         "none",
-        "Attention QAttention MultiHeadAttention GroupQueryAttention PackedAttention PackedMultiHeadAttention "
+        "MultiHeadAttention GroupQueryAttention PackedAttention PackedMultiHeadAttention "
         "DecoderAttention DecoderMaskedMultiHeadAttention DecoderMaskedSelfAttention SparseAttention PagedAttention "
         "LongformerAttention QOrderedAttention QOrderedLongformerAttention",
         MICROSOFT,
         reason=FUSED_ATTENTION,
     )
+    yield from _rows("none", "Attention QAttention", MICROSOFT, reason=WHOLE_ATTENTION)
     yield from _rows("none", "MoE QMoE", MICROSOFT, reason=EXPERTS)
     yield from _rows("none", "DeformConv", reason=DEFORMED)
     yield from _rows("none", "LinearClassifier LinearRegressor", "ai.onnx.ml", reason=IN_ATTRIBUTES)

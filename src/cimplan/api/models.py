@@ -57,7 +57,7 @@ class Model:
         """The operators as they stand in the file, before any optimisation; weights are not read."""
         from cimplan.graph.read import read_graph
 
-        return read_graph(self.path, shapes=self.shapes, values=self.values)
+        return read_graph(self.path, shapes=self.shapes, values=self.values, split=True)
 
 
 def load(

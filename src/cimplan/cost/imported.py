@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cimplan.cost.naming import stable_name, with_stable_names
+from cimplan.cost.naming import stable_name, with_file_nodes, with_stable_names
 from cimplan.cost.profile import input_sizes, model_record, package_version, weights_beside
 from cimplan.cost.profile_file import HostProfile, MachineRecord, Measurement, check
 from cimplan.cost.recorded import PROFILER_RESOLUTION_NS, estimates_of, node_of_operator, profile_with, spread
@@ -280,7 +280,8 @@ def _matched(
             recorded = _tensors(nodes, runs[-1], matched[-1])
             called = f"{path}, as ONNX Runtime optimises it"
             graph = read_graph(saved, shapes=shapes, recorded=recorded, where=called)
-            return with_stable_names(replace(graph, name=path.stem)), nodes, matched
+            named = with_file_nodes(with_stable_names(replace(graph, name=path.stem)), path)
+            return named, nodes, matched
     raise InputError(
         f"the profile is not of the model {path.name!r} as ONNX Runtime optimises it here",
         where=where,

@@ -208,6 +208,7 @@ def _prepare(
     values: Values | None,
 ) -> Prepared:
     from cimplan.cost import host, session
+    from cimplan.cost.attention import split_where_equal
 
     external = weights_beside(path)
     # The session that is measured says whether a dimension is left open; one more is needed only for given shapes.
@@ -228,6 +229,7 @@ def _prepare(
         seed=seed,
         verify=verify,
         values=dict(values or {}),
+        rewrite=split_where_equal,
     )
 
 

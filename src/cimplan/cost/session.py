@@ -275,6 +275,7 @@ def prepare(
     seed: int,
     verify: Callable[[ort.InferenceSession], object] | None = None,
     values: Feed | None = None,
+    rewrite: Callable[[Path, Feed], object] | None = None,
 ) -> Prepared:
     """Optimise a model, save the result, and find inputs it accepts.
 
@@ -292,6 +293,8 @@ def prepare(
         Refuses a session whose inputs are not as they should be, before it runs.
     values : dict of str to array, optional
         Inputs whose value is given; the others are made.
+    rewrite : callable, optional
+        May write the saved graph in another way that computes the same; it is given inputs to see that.
 
     Raises
     ------
@@ -312,6 +315,8 @@ def prepare(
         # Initializers that the model lists as inputs, and that ONNX Runtime folded away, are no inputs.
         _edit(saved, edited, Editor(inputs=set(feed)))
         edited.replace(saved)
+        if rewrite is not None:
+            rewrite(saved, feed)
         _edit(saved, renamed, Editor(rename=True))
         with saved.open("rb") as stream:
             nodes = nodes_of(stream, saved.stat().st_size)

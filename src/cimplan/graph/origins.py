@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from cimplan.errors import InputError
+from cimplan.graph.attention import PROJECTION, SPLIT
 from cimplan.graph.nodes import captured_names, domain_of
 from cimplan.graph.operators import Operator, OperatorGraph
 from cimplan.graph.structure import unique_names
@@ -90,6 +91,11 @@ class _Trace:
             self._settle(op, found)
             for output in op.outputs:
                 self._trace(op, output, found[op.name])
+        for name in found:
+            # Parts of an attention that was split stand for what the whole does.
+            whole = name.removesuffix(PROJECTION).removesuffix(SPLIT)
+            if whole != name and whole in found:
+                found[name] = found[whole]
         return {name: tuple(self._names[index] for index in sorted(covered)) for name, covered in found.items()}
 
     def _settle(self, op: Operator, found: dict[str, set[int]]) -> None:

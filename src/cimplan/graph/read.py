@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cimplan.errors import InputError
+from cimplan.graph.attention import split_attention
 from cimplan.graph.binding import bind_inputs
 from cimplan.graph.bodies import body_of
 from cimplan.graph.expansion import require_bounded_functions
@@ -43,6 +44,7 @@ def read_graph(
     values: Mapping[str, np.ndarray[Any, Any]] = _NO_VALUES,
     recorded: Mapping[str, tuple[str, tuple[int, ...]]] = _NO_RECORD,
     where: str = "",
+    split: bool = False,
 ) -> OperatorGraph:
     """Read an ONNX file as an operator graph, without its weights.
 
@@ -62,6 +64,9 @@ def read_graph(
         Element type and shape of tensors known from a run; they come before inference.
     where : str
         What errors call the model; its path if left out.
+    split : bool
+        Write fused attention in two (`cimplan.graph.attention`), so that its projection is an operator of its own, as
+        it is when the model is measured.
 
     Returns
     -------
@@ -83,6 +88,7 @@ def read_graph(
         values,
         recorded,
         lambda tensor: small_external_value(tensor, path),
+        split=split,
     )
 
 
@@ -133,9 +139,13 @@ def _graph_from_skeleton(
     values: Mapping[str, np.ndarray[Any, Any]],
     recorded: Mapping[str, tuple[str, tuple[int, ...]]],
     external: ExternalReader,
+    *,
+    split: bool = False,
 ) -> OperatorGraph:
     require_readable(model, where)
     model = _inlined(model, where)
+    if split:
+        split_attention(model)
     return _Reader(model, name, where).graph(shapes, values, recorded, external)
 
 
