@@ -25,12 +25,12 @@ def accelerator(**fields):
     return chip(**fields).accelerator
 
 
-def chip(*, bandwidth="4GB/s", cores=1, **fields):
+def chip(*, bandwidth="4GB/s", cores=1, network_io="free", **fields):
     value = {
         "schema_version": 1,
         "name": "case",
         "host": {"cores": cores},
-        "bus": {"bandwidth": bandwidth},
+        "bus": {"bandwidth": bandwidth, "network_io": network_io},
         "accelerator": {
             "crossbars": 10,
             "rows": 64,

@@ -37,9 +37,16 @@ def test_every_number_of_a_preset_has_a_source(name):
         if not isinstance(value, bool) and (isinstance(value, (int, float)) or str(value)[0].isdigit())
     }
     assert numbers
-    assert numbers == set(text["sources"])
+    choices = {"bus.network_io"} if "bus" in text else set()
+    assert numbers | choices == set(text["sources"])
     assert numbers == set(hardware.number_fields(hardware.load(name)))
     assert all(source.strip() for source in text["sources"].values())
+
+
+def test_the_networks_inputs_and_outputs_are_free_only_where_the_set_up_is_the_papers():
+    rules = {name: found.bus.network_io for name in PRESETS if (found := hardware.load(name)).bus is not None}
+    assert {name for name, rule in rules.items() if rule == "free"} == {"rram-256", "rram-256-arm", "rram-512"}
+    assert {name for name, rule in rules.items() if rule == "charged"} == {"rram-256-sliced", "isaac-like", "puma-like"}
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -70,14 +70,28 @@ class InspectedOperator:
 
 @dataclass(frozen=True)
 class Inspection:
-    """A model seen through a hardware description."""
+    """A model seen through a hardware description.
+
+    Attributes
+    ----------
+    model, hardware : str
+        Names for people.
+    available : int
+        Crossbars on the accelerator.
+    rows : tuple of InspectedOperator
+        In topological order.
+    weight_bytes : int
+        Constants of the file, each once however many operators read it, with those inside subgraphs.
+    remark : str
+        What the sizes on crossbars take for granted; empty if nothing.
+    """
 
     model: str
     hardware: str
     available: int
     rows: tuple[InspectedOperator, ...]
     weight_bytes: int
-    """Constants of the file, each once however many operators read it, with those inside subgraphs."""
+    remark: str = ""
 
     @property
     def macs(self) -> int:
@@ -110,6 +124,7 @@ class Inspection:
             "weight_bytes": self.weight_bytes,
             "not_planned_bytes": self.not_planned_bytes,
             "supported": self.supported,
+            "remark": self.remark,
             "operators": [asdict(row) for row in self.rows],
         }
 
@@ -123,6 +138,7 @@ def inspect_model(model: Model, hardware: Hardware | str | Path) -> Inspection:
         If the model or the hardware cannot be read, or the hardware has no crossbar accelerator.
     """
     from cimplan.cost.crossbar import crossbar_cost, unsupported_reason
+    from cimplan.cost.precision import float_weights
     from cimplan.hardware import load as load_hardware
     from cimplan.hardware.schema import Hardware as HardwareType
 
@@ -160,4 +176,11 @@ def inspect_model(model: Model, hardware: Hardware | str | Path) -> Inspection:
                 recurrent_inputs=0 if work is None or work.recurrence is None else work.recurrence.inputs,
             )
         )
-    return Inspection(model.name, chip.name, accelerator.crossbars, tuple(rows), graph.constant_bytes)
+    return Inspection(
+        model.name,
+        chip.name,
+        accelerator.crossbars,
+        tuple(rows),
+        graph.constant_bytes,
+        float_weights(graph, accelerator),
+    )

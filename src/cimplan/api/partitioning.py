@@ -155,6 +155,7 @@ def cost(
         If something cannot be read, or the profile is of another model or of other input shapes.
     """
     from cimplan.cost.build import build_problem
+    from cimplan.cost.layout import of_network
     from cimplan.cost.profile import load as load_profile
     from cimplan.graph.values import described
     from cimplan.hardware import DEFAULT_PRESET, with_overrides
@@ -181,6 +182,8 @@ def cost(
         profile = estimate(found, chip.host.estimate)
     else:
         profile = _measured(found, threads, measure_s, progress)
+    if found is not None:
+        profile = of_network(profile, found.path)
     return build_problem(profile, chip)
 
 

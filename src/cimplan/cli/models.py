@@ -81,6 +81,7 @@ def inspect(
                 else "",
             ),
             ("crossbars", f"{found.crossbars:,} for everything supported, {found.available:,} available"),
+            ("remark", found.remark),
         )
     )
 

@@ -25,6 +25,8 @@ class CrossbarCost:
         Moving the input activations in, multiplying, moving the outputs out.
     write_ns : float
         Programming in this inference; 0 where the weights are in place.
+    network_ns : float
+        Inputs and outputs of the network over the shared bus; 0 where they are free.
     """
 
     crossbars: int
@@ -32,11 +34,12 @@ class CrossbarCost:
     mvm_ns: float
     output_ns: float
     write_ns: float = 0.0
+    network_ns: float = 0.0
 
     @property
     def total_ns(self) -> float:
         """T_acc, the parts one after another."""
-        return self.write_ns + self.input_ns + self.mvm_ns + self.output_ns
+        return self.write_ns + self.input_ns + self.mvm_ns + self.output_ns + self.network_ns
 
 
 def crossbars_needed(work: MatrixWork, accelerator: Accelerator) -> int:

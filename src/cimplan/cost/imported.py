@@ -16,12 +16,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cimplan.cost.naming import stable_name, with_file_nodes, with_stable_names
+from cimplan.cost.naming import with_file_nodes, with_stable_names
 from cimplan.cost.profile import input_sizes, model_record, package_version, weights_beside
 from cimplan.cost.profile_file import HostProfile, MachineRecord, Measurement, check
 from cimplan.cost.recorded import PROFILER_RESOLUTION_NS, estimates_of, node_of_operator, profile_with, spread
 from cimplan.errors import InputError
 from cimplan.files import read_json
+from cimplan.graph.layout import without_marks
 from cimplan.graph.wire import MalformedError, Node, nodes_of
 
 if TYPE_CHECKING:
@@ -300,12 +301,12 @@ def _nodes(saved: Path, path: Path) -> list[Node]:
 
 
 def _keys(nodes: list[Node]) -> list[tuple[str, str]]:
-    return [(stable_name(node.name), node.op_type) for node in nodes]
+    return [(without_marks(node.name), node.op_type) for node in nodes]
 
 
 def _event_key(event: _Event, known: set[tuple[str, str]]) -> tuple[str, str]:
     """Return name and type of an event's node; ONNX Runtime calls a node without a name by its type and its index."""
-    key = (stable_name(event.name), event.op_type)
+    key = (without_marks(event.name), event.op_type)
     if key not in known and event.name == f"{event.op_type}_{event.number}":
         return "", event.op_type
     return key

@@ -7,20 +7,13 @@ name, or a plan to start from, must not depend on them.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
+from cimplan.graph.layout import without_marks
 from cimplan.graph.operators import OperatorGraph
 from cimplan.graph.origins import file_nodes
 from cimplan.graph.skim import read_skeleton
-
-_ADDED = re.compile(r"(?:_token_\d+|_nchwc|_nhwc)+$")
-
-
-def stable_name(name: str) -> str:
-    """Return a node's name without the marks of ONNX Runtime."""
-    return _ADDED.sub("", name)
 
 
 def with_stable_names(graph: OperatorGraph) -> OperatorGraph:
@@ -28,7 +21,7 @@ def with_stable_names(graph: OperatorGraph) -> OperatorGraph:
 
     Operators that would have the same name are numbered in the order of the graph, the first without a number.
     """
-    bases = [stable_name(op.name) or op.op_type for op in graph.operators]
+    bases = [without_marks(op.name) or op.op_type for op in graph.operators]
     used = set(bases)
     seen: set[str] = set()
     names: list[str] = []

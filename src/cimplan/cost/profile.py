@@ -90,6 +90,7 @@ def measure(
     from cimplan.cost import runs as running
     from cimplan.cost import session
     from cimplan.cost.disturbance import best_reference
+    from cimplan.cost.layout import of_network
     from cimplan.cost.recorded import RecordingFile, profile_of
 
     given = dict(shapes or {})
@@ -120,7 +121,7 @@ def measure(
             "recording": recording.to_values(),
         }
     )
-    profile = profile_of(found, _called(path), known_reference_ns=known_ns)
+    profile = of_network(profile_of(found, _called(path), known_reference_ns=known_ns), path)
     return profile.model_copy(update={"graph_record": record_of(with_file_nodes(profile.graph(), path))})
 
 
@@ -179,7 +180,8 @@ def optimised_graph(
     """Return the graph as ONNX Runtime optimises it here, and this machine's architecture.
 
     The model runs once, for its shapes; nothing is timed. With `save_to` the graph is also written there as ONNX:
-    the same one, because ONNX Runtime may name fused nodes differently the next time.
+    the same one, because ONNX Runtime may name fused nodes differently the next time. Its shapes are then those of
+    that file, padded where this host's layout pads channels; without `save_to` they are those of the network.
 
     Raises
     ------
@@ -196,7 +198,8 @@ def optimised_graph(
         tensors = running.recorded_tensors(prepared, folder)
         if save_to is not None:
             shutil.copyfile(prepared.saved, save_to)
-        return _read_graph(prepared.saved, tensors, given, path), platform.machine()
+        graph = _read_graph(prepared.saved, tensors, given, path, as_saved=save_to is not None)
+        return graph, platform.machine()
 
 
 def _prepare(
@@ -256,13 +259,21 @@ def _read_graph(
     recorded: Mapping[str, tuple[str, tuple[int, ...]]],
     shapes: Mapping[str, tuple[int, ...]],
     path: Path,
+    *,
+    as_saved: bool = False,
 ) -> OperatorGraph:
-    """Return the graph saved for a model, under the model's name also in errors."""
+    """Return the graph saved for a model, under the model's name also in errors.
+
+    Shapes are those of the network unless they are wanted as saved, padded for this host's layout.
+    """
     from dataclasses import replace
 
+    from cimplan.graph.layout import network_of
     from cimplan.graph.read import read_graph
 
     graph = read_graph(saved, shapes=shapes, recorded=recorded, where=_called(path))
+    if not as_saved:
+        graph = network_of(graph, path)
     return with_file_nodes(with_stable_names(replace(graph, name=path.stem)), path)
 
 

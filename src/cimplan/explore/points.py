@@ -324,6 +324,7 @@ def _energy_uj(task: Task, costed: CostedNetwork, problem: Problem, chosen: tupl
             passes = operator.cim.mvm_ns / accelerator.mvm_latency_ns
             crossbars = 1 if accelerator.tile_execution == "series" else operator.cim.crossbars
             picojoules += (prices.energy_pj_per_mvm or 0.0) * passes * crossbars
+            picojoules += (prices.energy_pj_per_byte or 0.0) * operator.network_bytes
     for edge in problem.dependencies:
         if places[edge.source] != places[edge.target]:
             picojoules += (prices.energy_pj_per_byte or 0.0) * edge.size_bytes

@@ -178,11 +178,13 @@ class Preparation:
         return description
 
     def _check_placements(self, model: str) -> None:
+        from cimplan.cost.build import planned_operators
+
         wanted = self._space.options.fix.get(model, {})
         for name, (packed, _) in self._profiles.items():
             if name[0] != model or not wanted:
                 continue
-            known = unpack_profile(packed).times
+            known = planned_operators(unpack_profile(packed))
             for operator in wanted:
                 if operator not in known:
                     raise InputError(
@@ -210,6 +212,7 @@ def _kind(values: tuple[Any, ...]) -> str:
 def _packed_profile(loaded: LoadedSpace, store: Store, model: str, host: str) -> bytes:
     """Return the profile of a model for this store."""
     from cimplan.api import models, partitioning
+    from cimplan.cost.layout import of_network
     from cimplan.cost.profile_file import load as load_profile
     from cimplan.files import sha256_of
 
@@ -218,7 +221,7 @@ def _packed_profile(loaded: LoadedSpace, store: Store, model: str, host: str) ->
     if path is not None:
         profile = load_profile(path)
         profile.require_model(found.path, str(path))
-        return pack_profile(profile)
+        return pack_profile(of_network(profile, found.path))
     # A measurement is never the same twice, so a resumed sweep takes the one it began with. The key says of which
     # machine it is, because a store may be shared. An estimate is kept to save the time.
     threads = loaded.space.threads

@@ -2,7 +2,8 @@
 
 Plans are made for the graph that ONNX Runtime really runs, so that graph is what is written: the model is optimised
 again, and it must give the operators of the plan. Placement stands in the `metadata_props` of each node (custom
-attributes on standard operators fail the ONNX checker), keys starting with ``cimplan.``. The user's file is only read.
+attributes on standard operators fail the ONNX checker), keys starting with ``cimplan.``. An operator may stand for
+several nodes: reorders of the host's layout go with the operator that needs them. The user's file is only read.
 
 Parts: a region of a plan can hold operators before and after another region, so it cannot always run in one go. A
 *part* is a connected group of operators of one place and one level, where the level counts the changes of place on
@@ -54,6 +55,14 @@ class Segment:
     place: str
     level: int
     operators: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """The nodes that an operator of a plan stands for: the one that it is called after, and all in their order."""
+
+    main: onnx.NodeProto
+    all: tuple[onnx.NodeProto, ...]
 
 
 def segments(plan: Plan) -> tuple[Segment, ...]:
@@ -180,11 +189,13 @@ def write_parts(
 @contextmanager
 def _optimised(
     plan: Plan, model: Path, shapes: Mapping[str, tuple[int, ...]], values: Values | None
-) -> Iterator[tuple[onnx.ModelProto, list[onnx.NodeProto], Mapping[str, Tensor]]]:
-    """Give the optimised graph of the model, its nodes in the order of the plan's operators, and its tensors."""
+) -> Iterator[tuple[onnx.ModelProto, list[_Nodes], Mapping[str, Tensor]]]:
+    """Give the optimised graph of the model, the nodes of each of the plan's operators, and its tensors."""
     import onnx
 
+    from cimplan.cost.layout import fold_reorders
     from cimplan.cost.profile import optimised_graph
+    from cimplan.graph.layout import network_of
 
     if not is_file(model):
         raise InputError("cannot read the model", where=str(model), why="there is no such file")
@@ -205,23 +216,29 @@ def _optimised(
         proto = onnx.load(saved)
         by_output = {output: node for node in proto.graph.node for output in node.output}
         by_name = {op.name: by_output[op.outputs[0]] for op in graph.operators}
-        yield proto, [by_name[name] for name in match_operators(plan, graph)], graph.tensors
+        fold = fold_reorders(network_of(graph, model))
+        nodes = [
+            _Nodes(by_name[name], tuple(by_name[other] for other in fold.stands_for[name]))
+            for name in match_operators(plan, fold.graph)
+        ]
+        yield proto, nodes, graph.tensors
 
 
-def _annotate(plan: Plan, proto: onnx.ModelProto, nodes: list[onnx.NodeProto]) -> None:
+def _annotate(plan: Plan, proto: onnx.ModelProto, nodes: list[_Nodes]) -> None:
     region = {name: number for number, part in enumerate(plan.regions) for name in part.operators}
-    for item, node in zip(plan.operators, nodes, strict=True):
-        node.name = item.name  # the plan's name, where ONNX Runtime counted differently this time
-        _set(
-            node,
-            place=item.place,
-            region=str(region[item.name]),
-            start_ns=f"{item.start_ns:.17g}",
-            finish_ns=f"{item.finish_ns:.17g}",
-            crossbars=str(item.crossbars),
-            reason=item.reason,
-            file_nodes=json.dumps(item.file_nodes),
-        )
+    for item, found in zip(plan.operators, nodes, strict=True):
+        found.main.name = item.name  # the plan's name, where ONNX Runtime counted differently this time
+        for node in found.all:
+            _set(
+                node,
+                place=item.place,
+                region=str(region[item.name]),
+                start_ns=f"{item.start_ns:.17g}",
+                finish_ns=f"{item.finish_ns:.17g}",
+                crossbars=str(item.crossbars),
+                reason=item.reason,
+                **({"file_nodes": json.dumps(item.file_nodes)} if node is found.main else {"operator": item.name}),
+            )
     _set(
         proto,
         tool=f"cimplan {plan.tool_version}",
@@ -244,7 +261,7 @@ def _set(proto: onnx.ModelProto | onnx.NodeProto, **values: str) -> None:
 
 
 def _split(
-    plan: Plan, proto: onnx.ModelProto, nodes: list[onnx.NodeProto], tensors: Mapping[str, Tensor]
+    plan: Plan, proto: onnx.ModelProto, nodes: list[_Nodes], tensors: Mapping[str, Tensor]
 ) -> list[tuple[onnx.ModelProto, dict[str, Any]]]:
     """Return the model of each part with its entry in the manifest."""
     import onnx
@@ -256,12 +273,15 @@ def _split(
         item.values.name: item for item in graph.sparse_initializer
     }
     declared = {value.name: value for value in (*graph.input, *graph.output)}
-    reads = [list(dict.fromkeys([*filter(None, node.input), *captured_names(node)])) for node in nodes]
+    reads = [
+        list(dict.fromkeys(name for node in found.all for name in (*filter(None, node.input), *captured_names(node))))
+        for found in nodes
+    ]
     final = {value.name for value in graph.output}
     found = []
     for number, part in enumerate(segments(plan)):
         inside = set(part.operators)
-        made = [name for v in part.operators for name in nodes[v].output if name]
+        made = [name for v in part.operators for node in nodes[v].all for name in node.output if name]
         wanted = list(dict.fromkeys(name for v in part.operators for name in reads[v] if name not in made))
         outside = {name for v in range(len(nodes)) if v not in inside for name in reads[v]} | final
         inputs = [name for name in wanted if name not in constants]
@@ -275,7 +295,7 @@ def _split(
         piece.CopyFrom(proto)
         piece.ClearField("graph")
         piece.graph.name = f"{graph.name or plan.model}.part{number}"
-        piece.graph.node.extend(nodes[v] for v in part.operators)
+        piece.graph.node.extend(node for v in part.operators for node in nodes[v].all)
         piece.graph.input.extend(value(name) for name in inputs)
         piece.graph.output.extend(value(name) for name in outputs)
         for name in wanted:

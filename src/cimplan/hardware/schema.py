@@ -57,6 +57,11 @@ class Bus(Part):
     bandwidth_gbps: BandwidthGbps = Field(
         alias="bandwidth", description="B_shared: what a tensor that changes the device moves at."
     )
+    network_io: Literal["charged", "free"] = Field(
+        "charged",
+        description="Whether inputs and outputs of the whole network cross the bus where the operators that read or "
+        "make them run on the accelerator, or appear there for nothing, as the source paper has it.",
+    )
 
 
 class Accelerator(Part):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from cimplan.cost.problem import HOST, Option, Problem
 from cimplan.errors import InternalError, NoAnswerError
@@ -55,6 +55,14 @@ class PlanContext:
         By operator name: where its host time comes from.
     profile : ProfilePart
         The host profile in short.
+    network_io : {"charged", "free"}
+        Whether inputs and outputs of the network cross the bus.
+    remarks : tuple of str
+        What else the costs rest on, a sentence each.
+    reorders, reorder_ns, network_bytes : mapping by operator name
+        As in `OperatorPart`; operators without any are left out.
+    transfer_reorder_ns : tuple of float
+        As in `DependencyPart`, per dependency; empty if none has any.
     inputs : mapping of str to str
         SHA-256 of what went in, by kind ("model", "profile", "hardware").
     sampled : Sampled, optional
@@ -76,6 +84,12 @@ class PlanContext:
     unsupported: Mapping[str, str] = field(default_factory=dict)
     host_times: Mapping[str, TimeKind] = field(default_factory=dict)
     profile: ProfilePart = field(default_factory=ProfilePart)
+    network_io: Literal["charged", "free"] = "free"
+    remarks: tuple[str, ...] = ()
+    reorders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    reorder_ns: Mapping[str, float] = field(default_factory=dict)
+    network_bytes: Mapping[str, int] = field(default_factory=dict)
+    transfer_reorder_ns: tuple[float, ...] = ()
     inputs: Mapping[str, str] = field(default_factory=dict)
     sampled: Sampled | None = None
     fixes: Mapping[str, str] = field(default_factory=dict)
@@ -155,8 +169,9 @@ def content(
                 target=problem.names[edge.target],
                 transfer_ns=edge.transfer * tick_ns,
                 size_bytes=edge.size_bytes,
+                reorder_ns=context.transfer_reorder_ns[number] if context.transfer_reorder_ns else 0.0,
             )
-            for edge in problem.dependencies
+            for number, edge in enumerate(problem.dependencies)
         ),
         **derived(problem, happened),
         "fixes": fixes,
@@ -166,6 +181,8 @@ def content(
         "host_cores": problem.host_cores,
         "tick_ns": tick_ns,
         "times": TimeKinds(host=context.profile.kind),
+        "network_io": context.network_io,
+        "remarks": context.remarks,
         "profile": context.profile,
         "statistics": {name: statistics[name] for name in sorted(statistics)},
         "certificate": proven.certificate,
@@ -388,6 +405,9 @@ def _operators(
                 host_ns=min(on_host) * tick_ns if on_host else None,
                 cim_ns=min(on_cim) * tick_ns if on_cim else None,
                 host_time=context.host_times.get(name, context.profile.kind),
+                reorders=context.reorders.get(name, ()),
+                reorder_ns=context.reorder_ns.get(name, 0.0),
+                network_bytes=context.network_bytes.get(name, 0),
                 gain_ns=None if gain is None else gain * tick_ns,
                 reason=reasons[index].text,
                 file_nodes=context.file_nodes.get(name, ()),

@@ -7,6 +7,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from cimplan.cost.precision import float_weights
 from cimplan.plan.build import PlanContext
 from cimplan.plan.document import ProfilePart
 
@@ -29,6 +30,8 @@ def context_of(costed: CostedNetwork) -> PlanContext:
     """Return names, reasons, kinds of times and hashes of a costed network."""
     profile, operators = costed.profile, costed.operators
     machine = profile.machine
+    accelerator, bus = costed.hardware.accelerator, costed.hardware.bus
+    remark = "" if accelerator is None else float_weights(costed.graph, accelerator)
     description = json.dumps(costed.hardware.to_description(), sort_keys=True, ensure_ascii=False)
     return PlanContext(
         model=profile.model.name or costed.graph.name,
@@ -49,6 +52,16 @@ def context_of(costed: CostedNetwork) -> PlanContext:
             mismatch=mismatch(costed.hardware.host.name, machine),
             input_shapes={name: costed.graph.tensors[name].shape for name in costed.graph.inputs},
         ),
+        network_io="free" if bus is None else bus.network_io,
+        remarks=(remark,) if remark else (),
+        reorders={
+            name: others
+            for name, nodes in costed.stands_for.items()
+            if (others := tuple(node for node in nodes if node != name))
+        },
+        reorder_ns={operator.name: operator.reorder_ns for operator in operators if operator.reorder_ns},
+        network_bytes={operator.name: operator.network_bytes for operator in operators if operator.network_bytes},
+        transfer_reorder_ns=costed.reorder_ns,
         inputs={
             "model": profile.model.sha256,
             "profile": hashlib.sha256(profile.to_json().encode()).hexdigest(),

@@ -51,6 +51,16 @@ class OperatorPart(Part):
     host_ns: Nanoseconds | None = Field(description="Duration on the host; null if it cannot run there.")
     cim_ns: Nanoseconds | None = Field(description="Least duration on an accelerator; null if it cannot run there.")
     host_time: TimeKind = Field(default="unknown", description="Where `host_ns` comes from.")
+    reorders: tuple[Name, ...] = Field(
+        default=(),
+        description="Nodes of the optimised graph that the operator stands for too: they change the host's layout.",
+    )
+    reorder_ns: Nanoseconds = Field(default=0.0, description="The part of `host_ns` that changes the host's layout.")
+    network_bytes: Count = Field(
+        default=0,
+        description="Inputs and outputs of the network that cross the bus while the operator is on an accelerator; "
+        "their time is in its options there.",
+    )
     gain_ns: Finite | None = Field(
         description=(
             "How much the plan's latency would grow if only this operator moved to its best other place, the order "
@@ -75,8 +85,11 @@ class DependencyPart(Part):
 
     source: Name
     target: Name
-    transfer_ns: Nanoseconds = Field(description="Time on the bus if the two run at different places.")
+    transfer_ns: Nanoseconds = Field(description="Time between the two if they run at different places.")
     size_bytes: Count
+    reorder_ns: Nanoseconds = Field(
+        default=0.0, description="The part of `transfer_ns` that changes the host's layout; the rest is on the bus."
+    )
 
 
 class TransferPart(Part):

@@ -114,6 +114,10 @@ class Plan(Part):
     host_cores: int = Field(ge=1, description="Operators the host can run at once.")
     tick_ns: float = Field(gt=0, allow_inf_nan=False, description="All times are whole multiples of this.")
     times: TimeKinds = Field(description="Where the times come from.")
+    network_io: Literal["charged", "free"] = Field(
+        default="free", description="Whether inputs and outputs of the network cross the bus (bus.network_io)."
+    )
+    remarks: tuple[str, ...] = Field(default=(), description="What else the costs rest on, for people.")
     profile: ProfilePart
     statistics: dict[str, int | Finite | str] = Field(default_factory=dict, description="Of the method's work.")
     certificate: Certificate | None = Field(default=None, description="Proof of the lower bound, in ticks.")

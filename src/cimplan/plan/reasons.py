@@ -162,6 +162,8 @@ class _Explanation:
 
     def _moved(self, here: Option, other: Option, gain: int) -> str:
         """Explain an operator on an accelerator."""
+        if not here.crossbars and not here.duration:
+            return f"{here.label or 'no work'} there; {_called(other.place)} would {self._effect(gain)}"
         place, on = _called(here.place), f"on {_crossbars(here.crossbars)}"
         if gain > 0:
             return f"{place} saves {self._time(gain)} {on}"

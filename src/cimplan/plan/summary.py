@@ -66,8 +66,11 @@ def summary(plan: Plan) -> list[tuple[str, str]]:
             if counts.transfers
             else "none",
         ),
+        ("network i/o", _network_io(plan)),
+        ("layout", _layout(plan)),
         ("busy", _busy(plan)),
         ("curve", str(plan.statistics.get(CURVE, ""))),
+        *(("remark", remark) for remark in plan.remarks),
         ("times", origin if kind != "unknown" else ""),
         ("disturbed", f"{plan.profile.disturbed}; profile again when the machine is quiet" * plan.profile_disturbed),
         ("other host", plan.profile.mismatch),
@@ -229,6 +232,27 @@ def _by_place(plan: Plan) -> str:
 
 def _regions(plan: Plan) -> str:
     return ", ".join(f"{count.regions} on {_called(place)}" for place, count in plan.counts.places.items())
+
+
+def _network_io(plan: Plan) -> str:
+    if plan.network_io == "free":
+        return "free: the network's inputs and outputs do not cross the bus (bus.network_io)"
+    moved = sum(operator.network_bytes for operator in plan.operators if operator.place != HOST)
+    return f"charged (bus.network_io): {format_size(moved)} of inputs and outputs cross the bus"
+
+
+def _layout(plan: Plan) -> str:
+    """Return what changing the host's layout takes; empty for a host that has only one."""
+    alone = sum(operator.reorder_ns for operator in plan.operators)
+    crossing = {(move.source, move.target) for move in plan.transfers}
+    moved = sum(edge.reorder_ns for edge in plan.dependencies if (edge.source, edge.target) in crossing)
+    if not alone and not moved:
+        return ""
+    kept = sum(operator.reorder_ns for operator in plan.operators if operator.place == HOST)
+    return (
+        f"reorders of the host's blocks: {format_duration(kept)} with the operators that still need them, "
+        f"{format_duration(moved)} with transfers; {format_duration(alone)} on the host alone"
+    )
 
 
 def _busy(plan: Plan) -> str:
