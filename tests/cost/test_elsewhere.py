@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import base64
 import json
 import os
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +54,7 @@ def test_the_program_writes_a_host_profile_that_is_planned_on(board):
     found = profile.load(board / "host.json")
     here = profile.measure(board / "small.onnx", runs=1, shapes={"x": (2, 3, 16, 16)})
     assert found.graph_record == here.graph_record
+    assert any(op.file_nodes for op in found.graph_record.operators)
     assert found.model == here.model
     assert found.origin == "measured"
     assert found.machine.model_copy(update={"date": "", "onnx": ""}) == here.machine.model_copy(
@@ -130,6 +133,23 @@ FORGED = {
     "an unknown key": lambda r: r.__setitem__("more", 1),
     "a count of no runs": lambda r: r.__setitem__("count", 0),
 }
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\x3a\x02\x08\x01", b"\x0a"])
+def test_a_forged_graph_of_the_file_is_refused(board, content):
+    values = json.loads((board / "host.json").read_text())
+    packed = "@@" if content is None else base64.b64encode(zlib.compress(content)).decode()
+    for forged in ({"file_graph": packed}, {"recording": {**values["recording"], "graph": packed}}):
+        with pytest.raises(InputError) as caught:
+            from_value({**values, **forged}, "host.json")
+        assert caught.value.where.startswith("host.json")
+    assert from_value({**values, "file_graph": ""}, "host.json").total_ns > 0
+
+
+def test_runs_of_the_original_model_may_be_left_out(board):
+    values = json.loads((board / "host.json").read_text())
+    values["recording"]["blocks"] = [block for block in values["recording"]["blocks"] if block["kind"] != "original"]
+    assert from_value(values, "host.json").measurement.original is None
 
 
 @pytest.mark.parametrize("fault", FORGED)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cimplan.cost.disturbance import judge
-from cimplan.cost.runs import record
+from cimplan.cost.runs import packed_skeleton, record
 from cimplan.cost.session import machine_values, prepare
 from cimplan.errors import CimplanError, InputError
 
@@ -112,6 +112,7 @@ def measured(settings: Mapping[str, Any], path: Path, threads: int, seconds: flo
         "machine": machine_values(threads),
         "shapes": {name: list(shape) for name, shape in shapes.items()},
         "values": dict(settings["values_described"]),
+        "file_graph": packed_skeleton(path),
         "recording": found.to_values(),
     }
 

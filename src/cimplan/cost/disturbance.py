@@ -121,6 +121,8 @@ def judge(blocks: Sequence[Block], kind: str, count: int, *, known_ns: float = 0
 
 
 def _reason(chosen: Sequence[tuple[float, float, float, float]], undisturbed: int, count: int) -> str:
+    if not chosen:
+        return "there are no runs"
     if undisturbed < min(count, LEAST_UNDISTURBED):
         waited, slowed = (median(entry[part] for entry in chosen) for part in (1, 2))
         if waited / MOST_WAITED >= slowed / MOST_SLOWED:

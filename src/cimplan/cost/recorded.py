@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 
 from cimplan.cost.disturbance import Block, judge
-from cimplan.cost.naming import with_stable_names
+from cimplan.cost.naming import with_file_nodes, with_stable_names
 from cimplan.cost.profile_file import (
     SCHEMA_VERSION,
     Count,
@@ -86,7 +86,11 @@ class RunsRecord(Record):
 
 
 class RecordingFile(Record):
-    """A file of the program that measures without cimplan: what a host profile is made from."""
+    """A file of the program that measures without cimplan: what a host profile is made from.
+
+    `file_graph` is the model's file without its weights, packed like the optimised graph; it says which of the file's
+    nodes an operator stands for. It may be left out.
+    """
 
     schema_version: Literal[1]
     cimplan_version: str
@@ -95,6 +99,7 @@ class RecordingFile(Record):
     machine: MachineRecord
     shapes: dict[str, Shape] = Field(default_factory=dict)
     values: dict[str, str] = Field(default_factory=dict)
+    file_graph: str = ""
     recording: RunsRecord
 
 
@@ -176,19 +181,44 @@ def _require_whole(recording: RunsRecord, where: str) -> None:
 def _graph_of(found: RecordingFile, where: str) -> tuple[OperatorGraph, list[Node]]:
     from cimplan.graph.read import read_graph
 
-    inflate = zlib.decompressobj()
-    try:
-        bare = inflate.decompress(base64.b64decode(found.recording.graph, validate=True), _LARGEST_GRAPH_BYTES)
-        nodes = nodes_of(io.BytesIO(bare), len(bare))
-    except (binascii.Error, zlib.error, ValueError, MalformedError) as error:
-        raise InputError("holds no graph", where=f"{where}, recording.graph", why=str(error), fix=_AGAIN) from error
-    if len(nodes) != found.recording.nodes or not inflate.eof:
+    bare = _unpacked(found.recording.graph, f"{where}, recording.graph")
+    nodes = nodes_of(io.BytesIO(bare), len(bare))
+    if len(nodes) != found.recording.nodes:
         raise InputError("holds no whole graph", where=f"{where}, recording.graph", fix=_AGAIN)
     with tempfile.TemporaryDirectory(prefix="cimplan-graph-", ignore_cleanup_errors=True) as name:
         path = Path(name) / "graph.onnx"
-        path.write_bytes(bare)
-        graph = read_graph(path, shapes=found.shapes, recorded=found.recording.tensors, where=where)
-    return with_stable_names(replace(graph, name=Path(found.model.name).stem or "model")), nodes
+        try:
+            path.write_bytes(bare)
+            graph = read_graph(path, shapes=found.shapes, recorded=found.recording.tensors, where=where)
+            graph = with_stable_names(replace(graph, name=Path(found.model.name).stem or "model"))
+            if found.file_graph:
+                path.write_bytes(_unpacked(found.file_graph, f"{where}, file_graph"))
+                graph = with_file_nodes(graph, path)
+        except InputError as error:
+            if name not in error.where:
+                raise
+            # Nobody knows the file it was unpacked to.
+            raise InputError(error.what, where=f"{where}, the graph in it", why=error.why, fix=_AGAIN) from error
+    return graph, nodes
+
+
+def _unpacked(packed: str, where: str) -> bytes:
+    """Return a packed graph, if it is one.
+
+    Raises
+    ------
+    InputError
+        If it is not, or is not whole.
+    """
+    inflate = zlib.decompressobj()
+    try:
+        bare = inflate.decompress(base64.b64decode(packed, validate=True), _LARGEST_GRAPH_BYTES)
+        nodes_of(io.BytesIO(bare), len(bare))
+    except (binascii.Error, zlib.error, ValueError, MalformedError) as error:
+        raise InputError("holds no graph", where=where, why=str(error), fix=_AGAIN) from error
+    if not inflate.eof:
+        raise InputError("holds no whole graph", where=where, fix=_AGAIN)
+    return bare
 
 
 def node_of_operator(graph: OperatorGraph, nodes: list[Node], where: str) -> dict[str, int]:

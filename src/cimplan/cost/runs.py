@@ -140,10 +140,8 @@ def record(
         Told the runs that count so far, and how many are to.
     """
     ends = time.perf_counter() + budget_s
-    with prepared.saved.open("rb") as stream:
-        bare = skeleton(stream, prepared.saved.stat().st_size, _LARGEST_SKELETON_BYTES)
     found = Recording(len(prepared.nodes), seed, prepared.filling, exactly=runs is not None)
-    found.graph = base64.b64encode(zlib.compress(bare, 9)).decode("ascii")
+    found.graph = packed_skeleton(prepared.saved)
     run_ns = max(timed_run(prepared.original, prepared.feed), 1.0)
     # A profiled and a plain run make a round.
     rounds = budget_s * 1e9 * (1 - _OPENING_SHARE - _ORIGINAL_SHARE) / (2 * run_ns)
@@ -175,6 +173,13 @@ def record(
     if progress is not None:
         progress(count, count)
     return found
+
+
+def packed_skeleton(path: Path) -> str:
+    """Return a model without its weights, compressed, in base 64."""
+    with path.open("rb") as stream:
+        bare = skeleton(stream, path.stat().st_size, _LARGEST_SKELETON_BYTES)
+    return base64.b64encode(zlib.compress(bare, 9)).decode("ascii")
 
 
 def _require_sum(found: Recording) -> None:
