@@ -82,3 +82,15 @@ def test_names_of_inputs_need_the_model_beside_a_profile(cimplan, model: Path, t
     )
     done = cimplan("partition", "--profile", profile, "--value", "n=5")
     assert done.code == 2 and "need the model" in done.err
+
+
+def test_checking_against_the_model_takes_them_too(cimplan, model: Path, tmp_path: Path) -> None:
+    given = ("--dim", "rows=9", "--value", "n=5")
+    profile, plan = tmp_path / "host.json", tmp_path / "plan.json"
+    assert cimplan("profile", model, *given, "--measure-for", "50ms", "-o", profile).code == 0
+    assert cimplan("partition", model, *given, "--profile", profile, "-o", plan).code == 0
+    checked = cimplan("check", plan, "--model", model, "--profile", profile, *given, "--json")
+    assert checked.code == 0 and checked.json["costs"] == "matched"
+    other = cimplan("check", plan, "--model", model, "--profile", profile, "--dim", "rows=9", "--value", "n=6")
+    assert other.code == 2 and "not made with this value" in other.err
+    assert cimplan("check", plan, "--dim", "rows=9").code == 2

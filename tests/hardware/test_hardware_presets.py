@@ -146,3 +146,11 @@ def test_the_documentation_names_every_field_with_its_meaning():
             assert info.description in page
     for name in PRESETS:
         assert f"`{name}`" in page
+
+
+def test_setting_a_value_to_what_it_is_changes_nothing():
+    from cimplan.hardware import load, with_overrides
+
+    chip = load("rram-256")
+    assert with_overrides(chip, crossbars=100, mvm_latency_ns=50.0) == chip
+    assert with_overrides(chip, crossbars=101).sources["accelerator.crossbars"] == "overridden by the user"

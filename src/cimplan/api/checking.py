@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cimplan.errors import InputError
 
@@ -21,6 +21,8 @@ def compare_costs(
     mvm_latency_ns: float | None = None,
     bus_bandwidth_gbps: float | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    values: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> list[str]:
     """Rebuild the costs of a plan and return in what they differ; an empty list if in nothing.
@@ -36,6 +38,10 @@ def compare_costs(
         Values that replace those of the hardware, as when the plan was made.
     shapes : mapping of str to tuple of int, optional
         Of inputs with open dimensions; those that the plan or the profile records if left out.
+    dims : mapping of str to int, optional
+        Sizes of named dimensions, as for `cimplan.load`.
+    values : mapping of str to array, number or sequence, optional
+        Values of inputs, as for `cimplan.load`.
     progress : callable, optional
         Told what is going on.
 
@@ -62,9 +68,9 @@ def compare_costs(
     found = None
     if model is not None:
         given = dict(shapes or {})
-        if not given and taken is None:
+        if not given and not dims and taken is None:
             given = {name: tuple(shape) for name, shape in plan.profile.input_shapes.items()}
-        found = load(model, shapes=given)
+        found = load(model, shapes=given, dims=dims, values=values)
     if taken is None and chip.host.estimate is None:
         raise InputError(
             "the host times of this plan cannot be rebuilt without a profile",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cimplan.cli.console import emit, emit_json, facts, printable
-from cimplan.cli.options import JsonOption, ShapeOption, parse_shapes
+from cimplan.cli.options import DimOption, JsonOption, ShapeOption, ValueOption, parse_dims, parse_shapes, parse_values
 from cimplan.cli.partition import BusOption, LatencyOption
 from cimplan.cli.plans import dual_mode_plan
 
@@ -41,6 +41,8 @@ def check(
     mvm_latency: LatencyOption = None,
     bus_bandwidth: BusOption = None,
     shape: ShapeOption = None,
+    dim: DimOption = None,
+    value: ValueOption = None,
     effort: Annotated[
         int,
         typer.Option(
@@ -60,19 +62,19 @@ def check(
     """
     from cimplan.files import read_json
 
-    value = read_json(plan, "plan")
-    if isinstance(value, dict) and value.get("kind") == "dual_mode_plan":
-        _refuse_files(model, hardware, profile, mvm_latency, bus_bandwidth, shape)
-        result, lines, listed = _dual_mode(dual_mode_plan(value, plan), plan)
+    content = read_json(plan, "plan")
+    if isinstance(content, dict) and content.get("kind") == "dual_mode_plan":
+        _refuse_files(model, hardware, profile, mvm_latency, bus_bandwidth, shape, dim, value)
+        result, lines, listed = _dual_mode(dual_mode_plan(content, plan), plan)
     else:
-        result, lines, listed = _partition(value, plan, effort)
+        result, lines, listed = _partition(content, plan, effort)
         if model is not None or hardware is not None or profile is not None:
-            found = _compare(value, plan, model, hardware, profile, mvm_latency, bus_bandwidth, shape)
+            found = _compare(content, plan, model, hardware, profile, mvm_latency, bus_bandwidth, shape, dim, value)
             result |= {"costs": "differ" if found else "matched", "differences": found[:_MOST]}
             lines.append(("costs", _costs(found)))
             listed = [*listed, *(f"costs: {difference}" for difference in found[:_MOST])]
         else:
-            _refuse_files(None, None, None, mvm_latency, bus_bandwidth, shape)
+            _refuse_files(None, None, None, mvm_latency, bus_bandwidth, shape, dim, value)
             lines.append(("costs", "not compared: all this is for the costs in this file"))
     if json:
         emit_json(result)
@@ -87,7 +89,7 @@ def check(
 def _refuse_files(*given: object) -> None:
     from cimplan.errors import InputError
 
-    names = ("--model", "--hardware", "--profile", "--mvm-latency", "--bus-bandwidth", "--shape")
+    names = ("--model", "--hardware", "--profile", "--mvm-latency", "--bus-bandwidth", "--shape", "--dim", "--value")
     for name, value in zip(names, given, strict=True):
         if value is not None:
             raise InputError(
@@ -98,7 +100,7 @@ def _refuse_files(*given: object) -> None:
 
 
 def _compare(
-    value: object,
+    content: object,
     path: Path,
     model: str | None,
     hardware: str | None,
@@ -106,19 +108,23 @@ def _compare(
     mvm_latency: str | None,
     bus_bandwidth: str | None,
     shape: list[str] | None,
+    dim: list[str] | None,
+    value: list[str] | None,
 ) -> list[str]:
     from cimplan.api.checking import compare_costs
     from cimplan.plan.plan import Plan
     from cimplan.units import parse_bandwidth_gbps, parse_duration_ns
 
     return compare_costs(
-        Plan.from_json(value, str(path)),
+        Plan.from_json(content, str(path)),
         model,
         hardware,
         profile,
         mvm_latency_ns=None if mvm_latency is None else parse_duration_ns(mvm_latency),
         bus_bandwidth_gbps=None if bus_bandwidth is None else parse_bandwidth_gbps(bus_bandwidth),
         shapes=parse_shapes(shape),
+        dims=parse_dims(dim),
+        values=parse_values(value),
     )
 
 

@@ -195,9 +195,17 @@ def with_overrides(
                 fix="Choose other hardware with --hardware",
             )
         value[section] |= wanted
-        for name in wanted:
-            value["sources"] |= {f"{section}.{name}": "overridden by the user"}
-    return from_description(value, f"hardware {hardware.name!r} with overrides")
+    where = f"hardware {hardware.name!r} with overrides"
+    changed = from_description(value, where).to_description()
+    given = hardware.to_description()
+    overridden = {
+        f"{section}.{name}": "overridden by the user"
+        for section, fields in changes.items()
+        for name, new in fields.items()
+        # What is set to the value it has keeps its source.
+        if new is not None and changed[section].get(name) != given[section].get(name)
+    }
+    return from_description(changed | {"sources": changed["sources"] | overridden}, where)
 
 
 def _from_document(found: Document) -> Hardware:
