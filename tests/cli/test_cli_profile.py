@@ -59,6 +59,7 @@ def test_a_profile_of_onnx_runtime_is_imported(cimplan, small, tmp_path):
     run = cimplan("profile", small, "--from-ort-profile", PROFILES / "events.json", "-o", tmp_path / "host.json")
     assert run.code == 0, run.err
     assert "processor not known" in run.out
+    assert "not scaled" in run.out
     assert "contain what profiling costs" in run.out
     assert cimplan("partition", small, "--profile", tmp_path / "host.json", "--json").code == 0
 

@@ -247,8 +247,12 @@ def profile(
                 "measurement",
                 ""
                 if measurement is None
-                else f"{measurement.runs} runs after {measurement.dropped_runs} dropped; profiled times scaled by "
-                f"{measurement.scale:.3f} to the unprofiled latency",
+                else f"{measurement.runs} runs after {measurement.dropped_runs} dropped; "
+                + (
+                    "not scaled, as there are no plain runs"
+                    if unprofiled is None
+                    else f"profiled times scaled by {measurement.scale:.3f} to the unprofiled latency"
+                ),
             ),
             (
                 "spread",
