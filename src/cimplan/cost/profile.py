@@ -179,9 +179,10 @@ def optimised_graph(
 ) -> tuple[OperatorGraph, str]:
     """Return the graph as ONNX Runtime optimises it here, and this machine's architecture.
 
-    The model runs once, for its shapes; nothing is timed. With `save_to` the graph is also written there as ONNX:
-    the same one, because ONNX Runtime may name fused nodes differently the next time. Its shapes are then those of
-    that file, padded where this host's layout pads channels; without `save_to` they are those of the network.
+    The model runs once, for its shapes; nothing is timed. With `save_to` the graph is also written there as ONNX,
+    weights perhaps in a file beside it: the same one, because ONNX Runtime may name fused nodes differently the next
+    time. Its shapes are then those of that file, padded where this host's layout pads channels; without `save_to` they
+    are those of the network.
 
     Raises
     ------
@@ -196,9 +197,12 @@ def optimised_graph(
         prepared = _prepare(path, folder, 1, given, 0, values)
         prepared.original = None
         tensors = running.recorded_tensors(prepared, folder)
-        if save_to is not None:
-            shutil.copyfile(prepared.saved, save_to)
         graph = _read_graph(prepared.saved, tensors, given, path, as_saved=save_to is not None)
+        if save_to is not None:
+            beside = prepared.saved.with_name(f"{prepared.saved.name}.data")
+            for source, target in ((prepared.saved, save_to), (beside, save_to.with_name(beside.name))):
+                if source.is_file():
+                    shutil.move(source, target)
         return graph, platform.machine()
 
 

@@ -21,7 +21,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
 from cimplan.errors import InputError, InternalError
 from cimplan.graph.runtime_words import runtime_words
-from cimplan.graph.wire import Editor, MalformedError, Node, nodes_of
+from cimplan.graph.wire import Editor, MalformedError, Node, nodes_of, weights_moved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -56,6 +56,10 @@ ORT_ERRORS: tuple[type[Exception], ...] = (
 _FIX = "Check the file with onnx.checker.check_model, or export the model again"
 _ONLY_ERRORS = 3
 _ELEMENTS_LIMIT = 2**31
+_LARGE_BYTES = 1 << 25
+"""Size of a model from which on its weights are laid beside it, where sessions share them."""
+
+_LEAST_MOVED_BYTES = 1 << 16
 _KEPT_INSIDE_BYTES = "1024"
 """Tensors up to this size stay in the graph file when weights are saved beside it: shapes are computed from them."""
 
@@ -114,6 +118,7 @@ def open_session(
     sizes: Mapping[str, int] | None = None,
     external: bool = False,
     level: str = "",
+    where: str = "",
 ) -> ort.InferenceSession:
     """Open a model for the CPU.
 
@@ -135,6 +140,8 @@ def open_session(
         Whether to save weights beside the graph, which a graph above 2 GB needs.
     level : str, optional
         Name of ONNX Runtime's level of optimisation, in place of `optimise`.
+    where : str
+        What errors call the model; its path if left out.
 
     Raises
     ------
@@ -168,7 +175,7 @@ def open_session(
     except ORT_ERRORS as error:
         raise InputError(
             "ONNX Runtime cannot load the model on this machine",
-            where=str(path),
+            where=where or str(path),
             why=f"it says: {runtime_words(error)}",
             fix=_FIX,
         ) from error
@@ -302,8 +309,13 @@ def prepare(
         If the model cannot be loaded or run, or there is nothing to run.
     """
     saved = folder / "optimised.onnx"
+    opened = path
+    if not external and path.stat().st_size >= _LARGE_BYTES:
+        opened, external = _with_weights_beside(path, folder), True
     began = time.perf_counter_ns()
-    original = open_session(path, threads=threads, optimise=True, save_to=saved, sizes=sizes, external=external)
+    original = open_session(
+        opened, threads=threads, optimise=True, save_to=saved, sizes=sizes, external=external, where=str(path)
+    )
     opening_ns = float(time.perf_counter_ns() - began)
     if verify is not None:
         verify(original)
@@ -329,6 +341,24 @@ def prepare(
             why="ONNX Runtime needs no operator to run it: its outputs are inputs or constants",
         )
     return Prepared(saved, renamed, original, nodes, filling, feed, opening_ns)
+
+
+def _with_weights_beside(path: Path, folder: Path) -> Path:
+    """Return a copy of a model whose large weights lie in a file beside it."""
+    copy = folder / "model.onnx"
+    data_name = "model.weights"
+    try:
+        with path.open("rb") as stream:
+            model, data = weights_moved(
+                stream, path.stat().st_size, data_name=data_name, least_bytes=_LEAST_MOVED_BYTES
+            )
+            for edited, target in ((model, copy), (data, folder / data_name)):
+                with target.open("wb") as out:
+                    for chunk in edited.chunks(stream):
+                        out.write(chunk)
+    except MalformedError:
+        return path  # ONNX Runtime says what is wrong with it
+    return copy
 
 
 def _edit(source: Path, target: Path, editor: Editor) -> None:

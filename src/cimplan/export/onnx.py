@@ -8,6 +8,9 @@ several nodes: reorders of the host's layout go with the operator that needs the
 Parts: a region of a plan can hold operators before and after another region, so it cannot always run in one go. A
 *part* is a connected group of operators of one place and one level, where the level counts the changes of place on
 the longest path to an operator. Run in the order of the manifest, every part finds its inputs made.
+
+Each node also carries its place as ONNX Runtime's own annotation (`layer_ann`), so that a session with two execution
+providers follows the plan if it is opened with `LAYER_ASSIGNMENT`.
 """
 
 from __future__ import annotations
@@ -20,10 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from cimplan.cost.problem import CIM, HOST
 from cimplan.errors import InputError
 from cimplan.export.matching import match_operators
 from cimplan.files import is_file, replacing, sha256_of, write_json
 from cimplan.plan.plan import Plan
+from cimplan.units import format_size
 
 if TYPE_CHECKING:
     import onnx
@@ -33,6 +38,12 @@ if TYPE_CHECKING:
 
 MANIFEST_VERSION: Final = 1
 MANIFEST: Final = "manifest.json"
+LAYER_ANNOTATION: Final = "layer_ann"
+"""Key of the metadata of a node that ONNX Runtime matches with the rules of a session."""
+
+LAYER_ASSIGNMENT: Final = ("session.layer_assignment_settings", f"accelerator(={CIM}); cpu(={HOST})")
+"""Key and value of the session option with which ONNX Runtime puts annotated nodes where the plan has them."""
+
 # Nodes have metadata since this version of the format.
 _IR_VERSION: Final = 10
 _SIZE_LIMIT_BYTES: Final = 2**31 - 1
@@ -128,9 +139,9 @@ def write_onnx(
     """
     if path.resolve() == model.resolve():
         raise InputError("the model would be overwritten", where=str(path), fix="Choose another output file")
-    with _optimised(plan, model, shapes or {}, values) as (proto, nodes, _):
+    with _optimised(plan, model, shapes or {}, values) as (proto, nodes, _, weights):
         _annotate(plan, proto, nodes)
-        _save(proto, path)
+        _save(proto, path, weights)
     return (path,)
 
 
@@ -161,26 +172,28 @@ def write_parts(
     InputError
         As for `write_onnx`, or if the folder cannot be made.
     """
-    with _optimised(plan, model, shapes or {}, values) as (proto, nodes, tensors):
+    written, entries = [], []
+    with _optimised(plan, model, shapes or {}, values) as (proto, nodes, tensors, weights):
         _annotate(plan, proto, nodes)
-        parts = _split(plan, proto, nodes, tensors)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError("cannot make the folder", where=str(folder), why=str(error.strerror)) from error
-    written = []
-    for part, entry in parts:
-        _save(part, folder / entry["file"])
-        written.append(folder / entry["file"])
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError("cannot make the folder", where=str(folder), why=str(error.strerror)) from error
+        # One after another: only the weights of one part are held.
+        for part, entry in _split(plan, proto, nodes, tensors):
+            _save(part, folder / entry["file"], weights)
+            written.append(folder / entry["file"])
+            entries.append(entry)
+    constants = _constants(proto.graph)
     manifest = {
         "schema_version": MANIFEST_VERSION,
         "kind": "partition-parts",
         "tool_version": plan.tool_version,
         "model": plan.model,
         "model_sha256": plan.inputs.get("model", ""),
-        "inputs": [value.name for value in proto.graph.input],
+        "inputs": [value.name for value in proto.graph.input if value.name not in constants],
         "outputs": [value.name for value in proto.graph.output],
-        "parts": [entry for _, entry in parts],
+        "parts": entries,
     }
     write_json(folder / MANIFEST, manifest)
     return (folder / MANIFEST, *written)
@@ -189,8 +202,11 @@ def write_parts(
 @contextmanager
 def _optimised(
     plan: Plan, model: Path, shapes: Mapping[str, tuple[int, ...]], values: Values | None
-) -> Iterator[tuple[onnx.ModelProto, list[_Nodes], Mapping[str, Tensor]]]:
-    """Give the optimised graph of the model, the nodes of each of the plan's operators, and its tensors."""
+) -> Iterator[tuple[onnx.ModelProto, list[_Nodes], Mapping[str, Tensor], Path]]:
+    """Give the optimised graph of the model, the nodes of each of the plan's operators, its tensors, and a folder.
+
+    The folder holds those of its weights that lie in a file beside it.
+    """
     import onnx
 
     from cimplan.cost.layout import fold_reorders
@@ -208,12 +224,10 @@ def _optimised(
             why=f"the plan is of {plan.model!r} with SHA-256 {known}, this file has {found}",
             fix="Give the model the plan was made for",
         )
-    if model.stat().st_size > _SIZE_LIMIT_BYTES:
-        raise InputError("models above 2 GB cannot be written as annotated ONNX", where=str(model))
     with tempfile.TemporaryDirectory(prefix="cimplan-export-", ignore_cleanup_errors=True) as name:
         saved = Path(name) / "optimised.onnx"
         graph, _ = optimised_graph(model, shapes=shapes, values=values, save_to=saved)
-        proto = onnx.load(saved)
+        proto = onnx.load(saved, load_external_data=False)
         by_output = {output: node for node in proto.graph.node for output in node.output}
         by_name = {op.name: by_output[op.outputs[0]] for op in graph.operators}
         fold = fold_reorders(network_of(graph, model))
@@ -221,7 +235,7 @@ def _optimised(
             _Nodes(by_name[name], tuple(by_name[other] for other in fold.stands_for[name]))
             for name in match_operators(plan, fold.graph)
         ]
-        yield proto, nodes, graph.tensors
+        yield proto, nodes, graph.tensors, Path(name)
 
 
 def _annotate(plan: Plan, proto: onnx.ModelProto, nodes: list[_Nodes]) -> None:
@@ -229,6 +243,7 @@ def _annotate(plan: Plan, proto: onnx.ModelProto, nodes: list[_Nodes]) -> None:
     for item, found in zip(plan.operators, nodes, strict=True):
         found.main.name = item.name  # the plan's name, where ONNX Runtime counted differently this time
         for node in found.all:
+            _annotate_layer(node, item.place)
             _set(
                 node,
                 place=item.place,
@@ -248,8 +263,16 @@ def _annotate(plan: Plan, proto: onnx.ModelProto, nodes: list[_Nodes]) -> None:
         makespan_ns=f"{plan.makespan_ns:.17g}",
         lower_bound_ns=f"{plan.lower_bound_ns:.17g}",
         model_sha256=plan.inputs.get("model", ""),
+        layer_assignment_settings=LAYER_ASSIGNMENT[1],
     )
     proto.ir_version = max(proto.ir_version, _IR_VERSION)
+
+
+def _annotate_layer(node: onnx.NodeProto, place: str) -> None:
+    kept = [(entry.key, entry.value) for entry in node.metadata_props if entry.key != LAYER_ANNOTATION]
+    del node.metadata_props[:]
+    for key, value in [*kept, (LAYER_ANNOTATION, place)]:
+        node.metadata_props.add(key=key, value=value)
 
 
 def _set(proto: onnx.ModelProto | onnx.NodeProto, **values: str) -> None:
@@ -262,23 +285,20 @@ def _set(proto: onnx.ModelProto | onnx.NodeProto, **values: str) -> None:
 
 def _split(
     plan: Plan, proto: onnx.ModelProto, nodes: list[_Nodes], tensors: Mapping[str, Tensor]
-) -> list[tuple[onnx.ModelProto, dict[str, Any]]]:
-    """Return the model of each part with its entry in the manifest."""
+) -> Iterator[tuple[onnx.ModelProto, dict[str, Any]]]:
+    """Yield the model of each part with its entry in the manifest."""
     import onnx
 
     from cimplan.graph.nodes import captured_names
 
     graph = proto.graph
-    constants = {item.name: item for item in graph.initializer} | {
-        item.values.name: item for item in graph.sparse_initializer
-    }
+    constants = _constants(graph)
     declared = {value.name: value for value in (*graph.input, *graph.output)}
     reads = [
         list(dict.fromkeys(name for node in found.all for name in (*filter(None, node.input), *captured_names(node))))
         for found in nodes
     ]
     final = {value.name for value in graph.output}
-    found = []
     for number, part in enumerate(segments(plan)):
         inside = set(part.operators)
         made = [name for v in part.operators for node in nodes[v].all for name in node.output if name]
@@ -292,8 +312,13 @@ def _split(
             return declared[name] if name in declared else _value_info(name, tensors)
 
         piece = onnx.ModelProto()
-        piece.CopyFrom(proto)
-        piece.ClearField("graph")
+        for field, content in proto.ListFields():
+            if field.name == "graph":
+                continue
+            if field.is_repeated:
+                getattr(piece, field.name).extend(content)
+            else:
+                setattr(piece, field.name, content)
         piece.graph.name = f"{graph.name or plan.model}.part{number}"
         piece.graph.node.extend(node for v in part.operators for node in nodes[v].all)
         piece.graph.input.extend(value(name) for name in inputs)
@@ -315,8 +340,14 @@ def _split(
             "start_ns": min(item.start_ns for item in operators),
             "finish_ns": max(item.finish_ns for item in operators),
         }
-        found.append((piece, entry))
-    return found
+        yield piece, entry
+
+
+def _constants(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto | onnx.SparseTensorProto]:
+    """Return the initializers of a graph by name."""
+    return {item.name: item for item in graph.initializer} | {
+        item.values.name: item for item in graph.sparse_initializer
+    }
 
 
 def _value_info(name: str, tensors: Mapping[str, Tensor]) -> onnx.ValueInfoProto:
@@ -333,8 +364,28 @@ def _file_word(place: str) -> str:
     return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in place)
 
 
-def _save(proto: onnx.ModelProto, path: Path) -> None:
-    import onnx
+def _save(proto: onnx.ModelProto, path: Path, weights: Path) -> None:
+    """Write a model in one piece, its weights from the files of a folder.
 
+    Raises
+    ------
+    InputError
+        If it is larger than an ONNX file in one piece can be.
+    """
+    import onnx
+    from onnx.external_data_helper import load_external_data_for_model, uses_external_data
+
+    beside = (tensor for tensor in proto.graph.initializer if uses_external_data(tensor))
+    size = proto.ByteSize() + sum(
+        int(entry.value) for tensor in beside for entry in tensor.external_data if entry.key == "length"
+    )
+    if size > _SIZE_LIMIT_BYTES:
+        raise InputError(
+            "models above 2 GB cannot be written as annotated ONNX",
+            where=str(path),
+            why=f"it would hold {format_size(size)}",
+            fix="Write parts (--parts), each with the weights of its own operators only",
+        )
+    load_external_data_for_model(proto, str(weights))
     with replacing(path) as temporary:
         onnx.save(proto, temporary)

@@ -46,6 +46,9 @@ _NODE, _NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_TYPE = "node", 1, 2, 3, 4
 _MODEL_GRAPH = 7
 _GRAPH_TENSOR, _GRAPH_SPARSE, _GRAPH_INPUT = 5, 15, 11
 _TENSOR_NAME, _SPARSE_VALUES, _VALUE_NAME = 8, 1, 1
+_TENSOR_RAW, _TENSOR_EXTERNAL, _TENSOR_LOCATION = 9, 13, 14
+_TENSOR_ELSEWHERE = frozenset({_TENSOR_EXTERNAL, _TENSOR_LOCATION})
+_PAGE_BYTES = 4096
 
 
 class MalformedError(Exception):
@@ -193,6 +196,74 @@ class Editor:
                         names.add(_text_of(stream, first, count, _TENSOR_NAME))
         stream.seek(here)
         return names
+
+
+def weights_moved(stream: BinaryIO, size: int, *, data_name: str, least_bytes: int) -> tuple[Edited, Edited]:
+    """Return a model whose large initializers lie in a file beside it, and what stands in that file.
+
+    ONNX Runtime maps such a file into memory, where it holds several copies of weights that stand in the model itself.
+
+    Parameters
+    ----------
+    stream, size
+        The model file.
+    data_name : str
+        What the file beside the model will be called.
+    least_bytes : int
+        Initializers whose bytes are fewer stay where they are.
+
+    Returns
+    -------
+    model, data : Edited
+        Both are edits of `stream`.
+
+    Raises
+    ------
+    MalformedError
+        If the bytes are no message.
+    """
+    model, data = Edited(), Edited()
+    for position, tag, wire, start, length in list(_fields_at(stream, 0, size)):
+        if tag != _MODEL_GRAPH or wire != _BYTES:
+            model.keep(position, start + length - position)
+            continue
+        graph = Edited()
+        for at, inner, kind, first, count in list(_fields_at(stream, start, length)):
+            moved = None
+            if inner == _GRAPH_TENSOR and kind == _BYTES and count >= least_bytes:
+                moved = _tensor_moved(stream, first, count, data, data_name, least_bytes)
+            if moved is None:
+                graph.keep(at, first + count - at)
+            else:
+                graph.add(encode_varint(inner << 3 | _BYTES) + encode_varint(moved.length))
+                graph.extend(moved)
+        model.add(encode_varint(tag << 3 | _BYTES) + encode_varint(graph.length))
+        model.extend(graph)
+    return model, data
+
+
+def _tensor_moved(
+    stream: BinaryIO, start: int, length: int, data: Edited, data_name: str, least_bytes: int
+) -> Edited | None:
+    """Return a tensor whose bytes have been added to `data`; None if they are few, or not in one piece."""
+    parts = list(_fields_at(stream, start, length))
+    raw = [part for part in parts if part[1] == _TENSOR_RAW]
+    if len(raw) != 1 or raw[0][4] < least_bytes or any(part[1] in _TENSOR_ELSEWHERE for part in parts):
+        return None
+    _, _, _, first, count = raw[0]
+    padding = -data.length % _PAGE_BYTES
+    if padding:
+        data.add(bytes(padding))
+    entries = {"location": data_name, "offset": str(data.length), "length": str(count)}
+    data.keep(first, count)
+    tensor = Edited()
+    for position, tag, _, at, long in parts:
+        if tag != _TENSOR_RAW:
+            tensor.keep(position, at + long - position)
+    for key, value in entries.items():
+        tensor.add(_field(_TENSOR_EXTERNAL, _field(1, key.encode()) + _field(2, value.encode())))
+    tensor.add(encode_varint(_TENSOR_LOCATION << 3 | _VARINT) + encode_varint(1))
+    return tensor
 
 
 def nodes_of(stream: BinaryIO, size: int) -> list[Node]:
