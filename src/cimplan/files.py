@@ -17,6 +17,7 @@ from cimplan.units import format_size
 
 _CHUNK_BYTES = 1 << 20
 _DIGITS_LIMIT = 400
+_READ_FIX = "Give the file as cimplan wrote it, or make it again"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 SIZE_LIMIT_BYTES = 64 * 1024 * 1024
@@ -80,7 +81,9 @@ def replacing(path: Path) -> Iterator[Path]:
         try:
             temporary.replace(path)
         except OSError as error:
-            raise InputError(f"cannot write {str(path)!r}", why=str(error.strerror)) from error
+            raise InputError(
+                f"cannot write {str(path)!r}", why=str(error.strerror), fix="Choose another file"
+            ) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -119,7 +122,7 @@ def check_writable(path: Path, *inputs: Path | None) -> None:
                     "the output is a file that the command reads", where=str(path), fix="Choose another file"
                 )
     except OSError as error:
-        raise InputError(f"cannot write {str(path)!r}", why=str(error.strerror)) from error
+        raise InputError(f"cannot write {str(path)!r}", why=str(error.strerror), fix="Choose another file") from error
 
 
 def write_text(path: Path, text: str) -> None:
@@ -155,7 +158,7 @@ def read_json(path: Path, kind: str) -> Any:
         if len(found) < len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
-            raise InputError(f"the key {twice!r} is given twice", where=str(path))
+            raise InputError(f"the key {twice!r} is given twice", where=str(path), fix=_READ_FIX)
         return found
 
     try:
@@ -164,7 +167,7 @@ def read_json(path: Path, kind: str) -> Any:
             content = stream.read(SIZE_LIMIT_BYTES + 1)
         if len(content) > SIZE_LIMIT_BYTES:
             limit = format_size(SIZE_LIMIT_BYTES)
-            raise InputError(f"is not a {kind}", where=str(path), why=f"it is larger than {limit}")
+            raise InputError(f"is not a {kind}", where=str(path), why=f"it is larger than {limit}", fix=_READ_FIX)
         text = content.decode("utf-8")
         value = json.loads(text, object_pairs_hook=unique, parse_int=_whole_number)
         if _SURROGATE.search(text):
@@ -172,15 +175,20 @@ def read_json(path: Path, kind: str) -> Any:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
         return value
     except OSError as error:
-        raise InputError(f"cannot read the {kind}", where=str(path), why=str(error.strerror)) from error
+        raise InputError(
+            f"cannot read the {kind}", where=str(path), why=str(error.strerror), fix="Check the name of the file"
+        ) from error
     except (UnicodeError, RecursionError) as error:
-        raise InputError(f"is not a {kind}", where=str(path), why="it is not JSON text") from error
+        raise InputError(f"is not a {kind}", where=str(path), why="it is not JSON text", fix=_READ_FIX) from error
     except json.JSONDecodeError as error:
         raise InputError(
-            f"is not a {kind}", where=f"{path}:{error.lineno}:{error.colno}", why=f"not JSON: {error.msg}"
+            f"is not a {kind}",
+            where=f"{path}:{error.lineno}:{error.colno}",
+            why=f"not JSON: {error.msg}",
+            fix=_READ_FIX,
         ) from error
     except _NumberTooLongError as error:
-        raise InputError(f"is not a {kind}", where=str(path), why=str(error)) from error
+        raise InputError(f"is not a {kind}", where=str(path), why=str(error), fix=_READ_FIX) from error
 
 
 def require_version(value: Mapping[str, Any], version: int, *, kind: str, where: str, remake: str) -> None:

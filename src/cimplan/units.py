@@ -133,7 +133,11 @@ def parse_size_bytes(text: str) -> int:
     """
     value = _parse(text, _SIZES_BYTES, "size", "64KiB")
     if value != int(value):
-        raise InputError(f"{text!r} is not a size", why="it is not a whole number of bytes")
+        raise InputError(
+            f"{text!r} is not a size",
+            why="it is not a whole number of bytes",
+            fix="Write a whole number of bytes, such as 1kB",
+        )
     return int(value)
 
 

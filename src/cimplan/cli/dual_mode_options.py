@@ -91,13 +91,15 @@ def choose(
 
     readings = parse_settings(reading, "--reading")
     if cost_model is not None and readings.setdefault("cost_model", cost_model) != cost_model:
-        raise InputError("the cost model is given twice", where="--reading cost_model and --cost-model")
+        raise InputError(
+            "the cost model is given twice", where="--reading cost_model and --cost-model", fix="Give it once"
+        )
     make_readings(**readings)
     fields: dict[str, Any] = {
         name.removeprefix("dual_mode."): number_or_text(value)
         for name, value in parse_settings(set_fields, "--set").items()
     }
     if arrays is not None and fields.setdefault("arrays", arrays) != arrays:
-        raise InputError("the number of arrays is given twice", where="--set arrays and --arrays")
+        raise InputError("the number of arrays is given twice", where="--set arrays and --arrays", fix="Give it once")
     chip = load_hardware(hardware) if isinstance(hardware, str) else hardware
     return ChipChoice(with_overrides(chip, dual_mode=fields) if fields else chip, readings)

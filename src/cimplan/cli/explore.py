@@ -240,7 +240,9 @@ def _engine(workers: int | None, dask: str | None) -> Iterator[Engine]:
         yield LocalEngine(workers)
         return
     if workers is not None:
-        raise InputError("--workers does not go with --dask", why="the cluster has its own workers")
+        raise InputError(
+            "--workers does not go with --dask", why="the cluster has its own workers", fix="Leave --workers out"
+        )
     from cimplan.explore.dask_engine import DaskEngine
 
     engine = DaskEngine(dask)

@@ -50,7 +50,7 @@ def export(
     kind = content.get("kind") if isinstance(content, dict) else None
     dual_mode = kind == "dual_mode_plan"
     if to != _ONNX and (model is not None or parts):
-        raise InputError("--model and --parts go with --to onnx only")
+        raise InputError("--model and --parts go with --to onnx only", fix="Leave them out, or choose --to onnx")
     if kind == "partition-plan" or dual_mode:
         for_kind, command = (DUAL_MODE_FORMATS, "compile") if dual_mode else ((*FORMATS, _ONNX), "partition")
         if to not in for_kind:

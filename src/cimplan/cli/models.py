@@ -278,7 +278,7 @@ def _refuse_beside(option: str, others: Mapping[str, object], why: str) -> None:
     """Refuse options that do not go with another."""
     for name, value in others.items():
         if value is not None:
-            raise InputError(f"{name} does not go with {option}", why=why)
+            raise InputError(f"{name} does not go with {option}", why=why, fix="Leave one of the two out")
 
 
 def _write_script(

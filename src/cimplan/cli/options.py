@@ -60,7 +60,7 @@ def parse_shapes(texts: Iterable[str] | None) -> dict[str, tuple[int, ...]]:
         if not equals or not name or not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
             raise InputError(f"{text!r} is not a shape", where="--shape", fix="Write --shape name=1,3,224,224")
         if name in shapes:
-            raise InputError(f"the shape of {name!r} is given twice", where="--shape")
+            raise InputError(f"the shape of {name!r} is given twice", where="--shape", fix="Give it once")
         shapes[name] = tuple(int(part) for part in parts)
     return shapes
 
@@ -80,7 +80,7 @@ def parse_dims(texts: Iterable[str] | None) -> dict[str, int]:
         if not equals or not name or not (size.isascii() and size.isdigit() and len(size) < 10):
             raise InputError(f"{text!r} is not a size", where="--dim", fix="Write --dim NAME=100")
         if name in dims:
-            raise InputError(f"the dimension {name!r} is given twice", where="--dim")
+            raise InputError(f"the dimension {name!r} is given twice", where="--dim", fix="Give it once")
         dims[name] = int(size)
     return dims
 
@@ -106,7 +106,7 @@ def parse_values(texts: Iterable[str] | None) -> dict[str, Any]:
             raise InputError(f"{text!r} is not a value", where="--value", fix=_WRITE_VALUE)
         for key, value in found.items():
             if key in values:
-                raise InputError(f"the value of {key!r} is given twice", where="--value")
+                raise InputError(f"the value of {key!r} is given twice", where="--value", fix="Give it once")
             values[key] = value
     return values
 
@@ -169,7 +169,7 @@ def parse_fixes(texts: Iterable[str] | None) -> dict[str, str]:
                 f"{text!r} is not a placement", where="--fix", fix="Write --fix NODE=host or --fix NODE=cim"
             )
         if name in fixes:
-            raise InputError(f"{name!r} is fixed twice", where="--fix")
+            raise InputError(f"{name!r} is fixed twice", where="--fix", fix="Give it once")
         fixes[name] = place
     return fixes
 
@@ -196,7 +196,7 @@ def parse_settings(texts: Iterable[str] | None, option: str) -> dict[str, str]:
         if not equals or not name or not value:
             raise InputError(f"{text!r} is not a setting", where=option, fix=f"Write {option} NAME=VALUE")
         if name in settings:
-            raise InputError(f"{name!r} is set twice", where=option)
+            raise InputError(f"{name!r} is set twice", where=option, fix="Give it once")
         settings[name] = value
     return settings
 

@@ -189,7 +189,11 @@ def costed_network(
     from cimplan.units import parse_bandwidth_gbps, parse_duration_ns
 
     if profile is not None and measure_for is not None:
-        raise InputError("--measure-for does not go with --profile", why="a saved profile is not measured again")
+        raise InputError(
+            "--measure-for does not go with --profile",
+            why="a saved profile is not measured again",
+            fix="Leave one of the two out",
+        )
     latency_ns = None if mvm_latency is None else parse_duration_ns(mvm_latency)
     bandwidth_gbps = None if bus_bandwidth is None else parse_bandwidth_gbps(bus_bandwidth)
     measure_s = None if measure_for is None else parse_duration_ns(measure_for) / 1e9
@@ -200,7 +204,11 @@ def costed_network(
             # Without a model the shapes are those of the profile, and others cannot be had from it.
             load_profile(profile).require_shapes(parse_shapes(shape), str(profile))
             if dim or value:
-                raise InputError("--dim and --value need the model", why="a profile does not hold what they name")
+                raise InputError(
+                    "--dim and --value need the model",
+                    why="a profile does not hold what they name",
+                    fix="Give the model beside --profile",
+                )
         return cost(
             found,
             chip,

@@ -34,6 +34,7 @@ def symbolic_sizes(session: ort.InferenceSession, shapes: Mapping[str, tuple[int
                 f"the shape {list(given)} does not fit",
                 where=f"{where}: input {name!r}",
                 why=f"the model declares {value.shape}",
+                fix="Give a shape that does, with --shape",
             )
         for position, size in enumerate(declared):
             if isinstance(size, int):
@@ -42,6 +43,7 @@ def symbolic_sizes(session: ort.InferenceSession, shapes: Mapping[str, tuple[int
                         f"the shape {list(given)} does not fit",
                         where=f"{where}: input {name!r}",
                         why=f"the model declares {value.shape}",
+                        fix="Give a shape that does, with --shape",
                     )
                 continue
             if given is None:
@@ -51,6 +53,7 @@ def symbolic_sizes(session: ort.InferenceSession, shapes: Mapping[str, tuple[int
                 raise InputError(
                     f"the dimension {size!r} is given as {sizes[size]} and as {given[position]}",
                     where=f"{where}: input {name!r}",
+                    fix="Give one size, with --shape or --dim",
                 )
     if unresolved:
         raise unresolved_error(unresolved, where)

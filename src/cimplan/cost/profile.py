@@ -298,7 +298,9 @@ def _hash(path: Path) -> str:
     try:
         return sha256_of(path)
     except OSError as error:
-        raise InputError("cannot read the model", where=str(path), why=str(error.strerror)) from error
+        raise InputError(
+            "cannot read the model", where=str(path), why=str(error.strerror), fix="Check the name of the file"
+        ) from error
 
 
 def _require_steps(path: Path, shapes: Iterable[Sequence[int | str | None]]) -> None:

@@ -384,7 +384,7 @@ def check(profile: HostProfile, where: str) -> None:
     for op in graph.operators:
         place = f"{where}, operator {op.name!r}"
         if op.name in seen:
-            raise InputError("two operators have the same name", where=place)
+            raise InputError("two operators have the same name", where=place, fix="Profile the model again")
         seen.add(op.name)
         for name in (*op.inputs, *op.outputs):
             if name not in graph.tensors:
@@ -392,15 +392,19 @@ def check(profile: HostProfile, where: str) -> None:
         for name in op.inputs:
             if name not in known:
                 why = f"{name!r} is made later" if name in produced else f"nothing makes {name!r}"
-                raise InputError("operators are not in topological order", where=place, why=why)
+                raise InputError(
+                    "operators are not in topological order", where=place, why=why, fix="Profile the model again"
+                )
         for name in op.outputs:
             if name in known:
-                raise InputError(f"the tensor {name!r} is made twice", where=place)
+                raise InputError(f"the tensor {name!r} is made twice", where=place, fix="Profile the model again")
             known.add(name)
     require_times(profile, where)
     for name in profile.times:
         if name not in seen:
-            raise InputError("a time is given for an unknown operator", where=f"{where}, {name!r}")
+            raise InputError(
+                "a time is given for an unknown operator", where=f"{where}, {name!r}", fix="Profile the model again"
+            )
     if not graph.operators:
         raise InputError("the profile has no operators", where=where, fix="Profile a model with `cimplan profile`")
 
@@ -424,10 +428,16 @@ def require_times(profile: HostProfile, where: str = "profile") -> None:
         timing = profile.times[op.name]
         if timing.kind == "free (view)":
             if not op.view or timing.host_ns:
-                raise InputError("only a view may be free, and only at 0 ns", where=f"{where}, operator {op.name!r}")
+                raise InputError(
+                    "only a view may be free, and only at 0 ns",
+                    where=f"{where}, operator {op.name!r}",
+                    fix="Profile the model again",
+                )
         elif timing.host_ns <= 0:
             raise InputError(
-                "the time of an operator that does work must be positive", where=f"{where}, operator {op.name!r}"
+                "the time of an operator that does work must be positive",
+                where=f"{where}, operator {op.name!r}",
+                fix="Profile the model again",
             )
 
 

@@ -210,10 +210,15 @@ def make_feed(
                 f"cannot make an input of type {value.type}",
                 where=f"{where}: input {value.name!r}",
                 why="it is not numeric",
+                fix="Export the model with numeric inputs",
             )
         shape = shapes.get(value.name, tuple(value.shape))
         if np.prod(shape, dtype=float) > _ELEMENTS_LIMIT:
-            raise InputError(f"the input of shape {list(shape)} is too large", where=f"{where}: input {value.name!r}")
+            raise InputError(
+                f"the input of shape {list(shape)} is too large",
+                where=f"{where}: input {value.name!r}",
+                fix="Give a smaller shape with --shape",
+            )
         kind = np.dtype(dtype)
         if filling != "random":
             feed[value.name] = np.full(shape, filling == "ones", dtype=kind)
@@ -339,6 +344,7 @@ def prepare(
             "there is nothing to plan",
             where=str(path),
             why="ONNX Runtime needs no operator to run it: its outputs are inputs or constants",
+            fix="Give a model whose outputs depend on its inputs",
         )
     return Prepared(saved, renamed, original, nodes, filling, feed, opening_ns)
 

@@ -194,7 +194,9 @@ def _check_axis(space: Space, name: str, hardware: Hardware, found: Document) ->
     try:
         values = values_of(space.vary[name])
     except ValueError as error:
-        raise InputError("the range is not valid", where=place, why=str(error)) from error
+        raise InputError(
+            "the range is not valid", where=place, why=str(error), fix="Write it like {from: 0, to: 200, step: 25}"
+        ) from error
     if isinstance(space.vary[name], Range):
         # Fields are bounded from below and above: what holds for both ends holds between them.
         for value in (values[0], values[-1]):

@@ -155,7 +155,12 @@ class Store:
         try:
             self._wait_for(lock.acquire)
         except OSError as error:
-            raise InputError("the store cannot be written", where=self.where, why=str(error.strerror)) from error
+            raise InputError(
+                "the store cannot be written",
+                where=self.where,
+                why=str(error.strerror),
+                fix="Choose a store in a folder that you can write to",
+            ) from error
         try:
             yield
         finally:
@@ -398,7 +403,9 @@ def _require_sqlite(file: Path, where: str) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise InputError("the store cannot be used", where=where, why=str(error.strerror)) from error
+        raise InputError(
+            "the store cannot be used", where=where, why=str(error.strerror), fix="Choose another file"
+        ) from error
     if start not in (b"", b"SQLite format 3\0"):
         raise InputError(
             "the store cannot be used", where=where, why="the file is not a SQLite database", fix="Choose another file"

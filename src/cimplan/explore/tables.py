@@ -97,4 +97,6 @@ def write(rows: Iterable[dict[str, Any]], columns: Sequence[tuple[str, str]], pa
             else:
                 table.write_parquet(temporary)
         except OSError as error:
-            raise InputError("cannot write the table", where=str(path), why=str(error)) from error
+            raise InputError(
+                "cannot write the table", where=str(path), why=str(error), fix="Choose another file"
+            ) from error

@@ -178,7 +178,12 @@ def write_parts(
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError("cannot make the folder", where=str(folder), why=str(error.strerror)) from error
+            raise InputError(
+                "cannot make the folder",
+                where=str(folder),
+                why=str(error.strerror),
+                fix="Choose another folder with -o",
+            ) from error
         # One after another: only the weights of one part are held.
         for part, entry in _split(plan, proto, nodes, tensors):
             _save(part, folder / entry["file"], weights)
@@ -214,7 +219,12 @@ def _optimised(
     from cimplan.graph.layout import network_of
 
     if not is_file(model):
-        raise InputError("cannot read the model", where=str(model), why="there is no such file")
+        raise InputError(
+            "cannot read the model",
+            where=str(model),
+            why="there is no such file",
+            fix="Give the model the plan was made for",
+        )
     known = plan.inputs.get("model", "")
     found = sha256_of(model)
     if known and known != found:

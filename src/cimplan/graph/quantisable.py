@@ -241,13 +241,21 @@ def dense(sparse: onnx.SparseTensorProto) -> onnx.TensorProto:
     shape = tuple(sparse.dims)
     values, indices = _array(sparse.values), _array(sparse.indices)
     if any(size < 0 for size in shape) or math.prod(shape) * values.dtype.itemsize > _LARGEST_DENSE_BYTES:
-        raise InputError("the sparse tensor is too large to be written out", where=f"tensor {name!r}")
+        raise InputError(
+            "the sparse tensor is too large to be written out",
+            where=f"tensor {name!r}",
+            fix="Export the model without sparse tensors",
+        )
     filled = np.zeros(shape, values.dtype)
     try:
         places = indices if indices.ndim < 2 else np.ravel_multi_index(tuple(indices.T), shape)
         filled.reshape(-1)[places] = values
     except (IndexError, ValueError) as error:
-        raise InputError("the indices of a sparse tensor do not fit it", where=f"tensor {name!r}") from error
+        raise InputError(
+            "the indices of a sparse tensor do not fit it",
+            where=f"tensor {name!r}",
+            fix="Export the model without sparse tensors",
+        ) from error
     return numpy_helper.from_array(filled, name)
 
 
@@ -370,7 +378,12 @@ def _array(tensor: onnx.TensorProto) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(numpy_helper.to_array(tensor))
     except (ValueError, TypeError, KeyError, NotImplementedError) as error:
-        raise InputError("a tensor cannot be read", where=f"tensor {tensor.name!r}", why=str(error)[:200]) from error
+        raise InputError(
+            "a tensor cannot be read",
+            where=f"tensor {tensor.name!r}",
+            why=str(error)[:200],
+            fix="Export the model again",
+        ) from error
 
 
 def _all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

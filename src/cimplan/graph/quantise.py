@@ -150,7 +150,10 @@ def _check_source(graph: OperatorGraph, source: Path) -> None:
             )
     if not any(operator.work for operator in graph.operators):
         raise InputError(
-            "holds nothing to quantise", where=str(source), why="it has no convolution and no matrix product"
+            "holds nothing to quantise",
+            where=str(source),
+            why="it has no convolution and no matrix product",
+            fix="Plan it as it is",
         )
     size = _weight_bytes(graph)
     # Weights shrink four times; the quantiser writes one protobuf message, which may not exceed 2 GB.

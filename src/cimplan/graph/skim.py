@@ -55,7 +55,9 @@ def read_skeleton(path: Path) -> onnx.ModelProto:
             "cannot read the model", where=str(path), why=str(error.strerror), fix="Check the path"
         ) from error
     except ValueError as error:  # a path with a null character
-        raise InputError("is not a usable path", where=repr(str(path)), why=str(error)) from error
+        raise InputError(
+            "is not a usable path", where=repr(str(path)), why=str(error), fix="Rename the file"
+        ) from error
     model = onnx.ModelProto()
     try:
         model.ParseFromString(bare)

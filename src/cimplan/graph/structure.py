@@ -88,7 +88,9 @@ def unique_names(wanted: Sequence[str], where: str) -> list[str]:
     names: list[str] = []
     for index, name in enumerate(wanted):
         if not name:
-            raise InputError(f"node {index} has neither a name nor an output", where=where)
+            raise InputError(
+                f"node {index} has neither a name nor an output", where=where, fix="Export the model again"
+            )
         unique = name
         if name in seen:
             number = counters.get(name, 1)

@@ -76,16 +76,21 @@ def read(path: Path, *, start: str = _START) -> Document:
         with path.open("rb") as stream:
             content = stream.read(SIZE_LIMIT_BYTES + 1)
     except OSError as error:
-        raise InputError("cannot read the file", where=str(path), why=str(error.strerror)) from error
+        raise InputError(
+            "cannot read the file", where=str(path), why=str(error.strerror), fix="Check the name of the file"
+        ) from error
     if len(content) > SIZE_LIMIT_BYTES:
         raise InputError(
-            "the file is too large for a description", where=str(path), why=f"the limit is {SIZE_LIMIT_BYTES} bytes"
+            "the file is too large for a description",
+            where=str(path),
+            why=f"the limit is {SIZE_LIMIT_BYTES} bytes",
+            fix="Give a description, which is a page or two",
         )
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise InputError("the file is not UTF-8 text", where=f"{path}:{line}") from error
+        raise InputError("the file is not UTF-8 text", where=f"{path}:{line}", fix="Save it as UTF-8") from error
     return parse(text, str(path), start=start)
 
 
@@ -110,9 +115,16 @@ def parse(text: str, where: str, *, start: str = _START) -> Document:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
         why = "; ".join(part for part in (error.context, error.problem) if part)
-        raise InputError("the file is not YAML", where=f"{where}:{line}", why=why) from error
+        raise InputError(
+            "the file is not YAML", where=f"{where}:{line}", why=why, fix="Write fields as name: value, one a line"
+        ) from error
     except yaml.YAMLError as error:
-        raise InputError("the file is not YAML", where=where, why=" ".join(str(error).split())) from error
+        raise InputError(
+            "the file is not YAML",
+            where=where,
+            why=" ".join(str(error).split()),
+            fix="Write fields as name: value, one a line",
+        ) from error
     if not isinstance(value, dict):
         kind = type(value).__name__ if value is not None else "nothing"
         raise InputError(
@@ -149,7 +161,12 @@ def _plain_events(text: str, where: str) -> Iterator[yaml.Event]:
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > DEPTH_LIMIT:
-                    raise InputError("the file is nested too deeply", where=place, why=f"the limit is {DEPTH_LIMIT}")
+                    raise InputError(
+                        "the file is nested too deeply",
+                        where=place,
+                        why=f"the limit is {DEPTH_LIMIT}",
+                        fix="Write it as the docs show it",
+                    )
             yield event
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
@@ -175,7 +192,7 @@ def _value(
             break
         line = _line(key)
         if not isinstance(key, yaml.ScalarEvent) or not key.value:
-            raise InputError("a field name must be text", where=f"{where}:{line}")
+            raise InputError("a field name must be text", where=f"{where}:{line}", fix="Write fields as name: value")
         name = key.value
         if name in found:
             before = lines[(*path, name)]
@@ -200,7 +217,9 @@ def _scalar(event: yaml.ScalarEvent, place: str) -> str | int | float | bool | N
         return text == "true"
     if _DECIMAL.fullmatch(text):
         if len(text) > _DIGITS_LIMIT:
-            raise InputError("the number is too long", where=place, why=f"it has {len(text)} characters")
+            raise InputError(
+                "the number is too long", where=place, why=f"it has {len(text)} characters", fix="Round it"
+            )
         return int(text) if _WHOLE.fullmatch(text) else float(text)
     if text.lower() in _SPECIAL:
         return float(text.lower().replace(".", ""))

@@ -73,9 +73,19 @@ def load(name_or_path: str | Path) -> Hardware:
     if is_file(path):
         return _from_document(document.read(path))
     if is_folder(path):
-        raise InputError("cannot read the hardware description", where=text, why="it is a folder")
+        raise InputError(
+            "cannot read the hardware description",
+            where=text,
+            why="it is a folder",
+            fix="Give a preset (see `cimplan hardware list`) or a YAML file",
+        )
     if path.suffix.lower() in _SUFFIXES or len(path.parts) > 1:
-        raise InputError("cannot read the hardware description", where=text, why="there is no such file")
+        raise InputError(
+            "cannot read the hardware description",
+            where=text,
+            why="there is no such file",
+            fix="Give a preset (see `cimplan hardware list`) or a YAML file",
+        )
     raise InputError(
         f"there is no hardware preset or file {text!r}", fix=did_you_mean(text, names), why="--hardware takes either"
     )

@@ -65,7 +65,9 @@ def require_claims(plan: Plan, problem: Problem, happened: Replay) -> None:
     """
     places = len(problem.places())
     if places > MOST_PLACES:
-        raise InputError(f"a plan has at most {MOST_PLACES} places, this one has {places}", where="operators")
+        raise InputError(
+            f"a plan has at most {MOST_PLACES} places, this one has {places}", where="operators", fix=REMAKE
+        )
     for number, operator in enumerate(plan.operators):
         _require_times(operator, plan.fixes, problem.tick_ns, f"operators[{number}]")
     _require_cores(plan.operators, happened, problem)

@@ -431,7 +431,9 @@ class DualModePlan:
             first = error.errors()[0]
             path = ".".join(str(step) for step in first["loc"])
             raise InputError(
-                f"is not a dual-mode plan: {first['msg']}", where=f"{where}:{path}" if where else path
+                f"is not a dual-mode plan: {first['msg']}",
+                where=f"{where}:{path}" if where else path,
+                fix="Compile the model again rather than editing the plan",
             ) from (error)
 
     def save(self, path: str | Path) -> None:

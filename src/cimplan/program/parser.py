@@ -55,9 +55,16 @@ def read_program(path: Path) -> Program:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise InputError("cannot read the program", where=str(path), why=str(error.strerror)) from error
+        raise InputError(
+            "cannot read the program", where=str(path), why=str(error.strerror), fix="Check the name of the file"
+        ) from error
     except UnicodeDecodeError as error:
-        raise InputError("is not a program", where=str(path), why="it is not UTF-8 text") from error
+        raise InputError(
+            "is not a program",
+            where=str(path),
+            why="it is not UTF-8 text",
+            fix="Give a program as `cimplan compile --program` writes it",
+        ) from error
     return parse_program(text, str(path))
 
 

@@ -48,7 +48,10 @@ class Tokens:
         self._where = where
         if len(text) > SIZE_LIMIT_CHARACTERS:
             raise InputError(
-                "the program is too long", where=where, why=f"the limit is {SIZE_LIMIT_CHARACTERS} characters"
+                "the program is too long",
+                where=where,
+                why=f"the limit is {SIZE_LIMIT_CHARACTERS} characters",
+                fix="Give a program as `cimplan compile --program` writes it",
             )
         self._line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self._kinds: list[str] = []
@@ -83,7 +86,7 @@ class Tokens:
         else:
             what = f"unexpected character {text[position]!r}"
             why = ""
-        raise InputError(what, where=self.place_of(position), why=why)
+        raise InputError(what, where=self.place_of(position), why=why, fix="See docs/meta-operators.md for the grammar")
 
     def place_of(self, offset: int) -> str:
         """Return ``file:line:column`` of an offset into the text."""

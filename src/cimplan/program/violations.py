@@ -84,4 +84,9 @@ class VerifyReport:
         lines = [str(violation) for violation in self.violations[:_SHOWN]]
         if more > 0:
             lines.append(f"and {more} more")
-        raise NoAnswerError("the program breaks rules of the chip", where=where, why="; ".join(lines))
+        raise NoAnswerError(
+            "the program breaks rules of the chip",
+            where=where,
+            why="; ".join(lines),
+            fix="Make it again with `cimplan compile MODEL --program FILE`",
+        )

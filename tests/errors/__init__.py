@@ -1,0 +1,1 @@
+"""The messages of errors, as a set."""
