@@ -121,6 +121,7 @@ def compare(
     from cimplan.api.partitioning import solve
     from cimplan.errors import CimplanError
     from cimplan.partition.methods import METHODS
+    from cimplan.plan.summary import network_io
 
     names = _names(methods, {name: method.available() for name, method in METHODS.items()})
     costed = costed_network(
@@ -151,10 +152,16 @@ def compare(
         rows = _rows(names, compared, noticed)
         if json:
             disturbed = costed.profile.disturbed
-            named = {"model": costed.graph.name, "hardware": costed.hardware.name, "profile_disturbed": disturbed}
+            named = {
+                "model": costed.graph.name,
+                "hardware": costed.hardware.name,
+                "network_io": costed.network_io,
+                "profile_disturbed": disturbed,
+            }
             emit_json({**named, "methods": rows})
         else:
             _print(rows)
+            emit(f"network i/o: {network_io(costed.network_io)}")
             measurement = costed.profile.measurement
             if measurement is not None and measurement.disturbed:
                 emit(f"the host's measurement was disturbed: {measurement.disturbed}; profile again when it is quiet")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -19,12 +19,14 @@ from cimplan.cli.options import JsonOption, QuietOption
 
 if TYPE_CHECKING:
     from cimplan.explore.engine import Engine
+    from cimplan.explore.space import LoadedSpace
     from cimplan.explore.sweep import Status
 
 _RUN = "run"
 _FRONT_SHOWN = 20
 _REASONS_SHOWN = 5
 _LINE_EVERY_S = 15
+_NETWORK_IO = "bus.network_io"
 
 
 class _RunByDefault(TyperGroup):
@@ -103,6 +105,7 @@ def run(
                 "reused": status.reused,
                 "failed": status.failed,
                 "elapsed_s": status.elapsed_s,
+                "network_io": [*loaded.space.axes().get(_NETWORK_IO, (_rule(loaded),))],
                 "pareto": front,
             }
         )
@@ -114,6 +117,7 @@ def run(
             ("reused", str(status.reused) if status.reused else ""),
             ("store", where),
             ("pareto", f"{len(front)} points over {', '.join(loaded.space.objectives)}"),
+            ("network i/o", _network_io(loaded)),
         )
     )
     _print_rows(front[:_FRONT_SHOWN], result.columns)
@@ -289,6 +293,18 @@ def _progress_text(status: Status) -> str:
     if status.remaining_s is not None and status.done < status.total:
         text += f", {format_duration(round(status.remaining_s) * 1e9)} left"
     return text + (f", {status.failed} failed" if status.failed else "")
+
+
+def _network_io(loaded: LoadedSpace) -> str:
+    """Return the rule of the hardware; empty where it varies, as the table names it then."""
+    from cimplan.plan.summary import network_io
+
+    return "" if _NETWORK_IO in loaded.space.axes() else network_io(_rule(loaded))
+
+
+def _rule(loaded: LoadedSpace) -> Literal["charged", "free"]:
+    bus = loaded.hardware.bus
+    return "free" if bus is None else bus.network_io
 
 
 def _note_failures(rows: list[dict[str, Any]]) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Literal
 
 from cimplan.cost.crossbar import CrossbarCost, crossbar_cost, unsupported_reason
 from cimplan.cost.layout import FOR_THE_HOST, NOT_NEEDED, LayoutFold, ReorderTimes, fold_reorders
@@ -101,6 +102,11 @@ class CostedNetwork:
     def origin(self) -> str:
         """Where the host times are from: "measured" or "estimated"."""
         return self.profile.origin
+
+    @property
+    def network_io(self) -> Literal["charged", "free"]:
+        """Whether inputs and outputs of the network cross the bus."""
+        return "free" if self.hardware.bus is None else self.hardware.bus.network_io
 
     @property
     def host_only_ns(self) -> float:

@@ -31,6 +31,8 @@ OPERATOR_COLUMNS: Final = (
     "gain_ns",
     "reason",
     "file_nodes",
+    "reorder_ns",
+    "network_bytes",
 )
 TRANSFERS: Final = "transfers"
 """Name of the table beside that of the operators."""

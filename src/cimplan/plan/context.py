@@ -30,7 +30,7 @@ def context_of(costed: CostedNetwork) -> PlanContext:
     """Return names, reasons, kinds of times and hashes of a costed network."""
     profile, operators = costed.profile, costed.operators
     machine = profile.machine
-    accelerator, bus = costed.hardware.accelerator, costed.hardware.bus
+    accelerator = costed.hardware.accelerator
     remark = "" if accelerator is None else float_weights(costed.graph, accelerator)
     description = json.dumps(costed.hardware.to_description(), sort_keys=True, ensure_ascii=False)
     return PlanContext(
@@ -52,7 +52,7 @@ def context_of(costed: CostedNetwork) -> PlanContext:
             mismatch=mismatch(costed.hardware.host.name, machine),
             input_shapes={name: costed.graph.tensors[name].shape for name in costed.graph.inputs},
         ),
-        network_io="free" if bus is None else bus.network_io,
+        network_io=costed.network_io,
         remarks=(remark,) if remark else (),
         reorders={
             name: others

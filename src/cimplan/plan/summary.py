@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Literal
 
 from cimplan.cost.problem import CIM, HOST
 from cimplan.plan.build import VERIFY_S
@@ -234,11 +235,15 @@ def _regions(plan: Plan) -> str:
     return ", ".join(f"{count.regions} on {_called(place)}" for place, count in plan.counts.places.items())
 
 
+def network_io(rule: Literal["charged", "free"]) -> str:
+    """Return in words what `bus.network_io` means."""
+    do = "cross the bus to and from the accelerator" if rule == "charged" else "do not cross the bus"
+    return f"{rule}: the network's inputs and outputs {do} (bus.network_io)"
+
+
 def _network_io(plan: Plan) -> str:
-    if plan.network_io == "free":
-        return "free: the network's inputs and outputs do not cross the bus (bus.network_io)"
     moved = sum(operator.network_bytes for operator in plan.operators if operator.place != HOST)
-    return f"charged (bus.network_io): {format_size(moved)} of inputs and outputs cross the bus"
+    return network_io(plan.network_io) + (f", {format_size(moved)} in this plan" if moved else "")
 
 
 def _layout(plan: Plan) -> str:
