@@ -22,7 +22,7 @@ from cimplan.cost.profile_file import HostProfile, MachineRecord, Measurement, c
 from cimplan.cost.recorded import PROFILER_RESOLUTION_NS, estimates_of, node_of_operator, profile_with, spread
 from cimplan.errors import InputError
 from cimplan.files import read_json
-from cimplan.graph.layout import without_marks
+from cimplan.graph.layout import network_of, without_marks
 from cimplan.graph.wire import MalformedError, Node, nodes_of
 
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ def _matched(
             recorded = _tensors(nodes, runs[-1], matched[-1])
             called = f"{path}, as ONNX Runtime optimises it"
             graph = read_graph(saved, shapes=shapes, recorded=recorded, where=called)
-            named = with_file_nodes(with_stable_names(replace(graph, name=path.stem)), path)
+            named = with_file_nodes(with_stable_names(replace(network_of(graph, path), name=path.stem)), path)
             return named, nodes, matched
     raise InputError(
         f"the profile is not of the model {path.name!r} as ONNX Runtime optimises it here",

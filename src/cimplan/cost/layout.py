@@ -245,14 +245,20 @@ class _Folding:
                 self._fold_output(op, turned)
             elif is_reorder(op, REORDER_INPUT):
                 self._fold_input(op)
+        nodes: dict[str, list[Operator]] = {op.name: [] for op in self.graph.operators if op.name not in self.home}
+        for op in self.graph.operators:
+            nodes[self.home.get(op.name, op.name)].append(op)
         operators = tuple(
-            replace(op, inputs=self._names(op.inputs), outputs=self._names(op.outputs))
+            replace(
+                op,
+                inputs=self._names(op.inputs),
+                outputs=self._names(op.outputs),
+                # A reorder may stand for a Transpose of the file.
+                file_nodes=tuple(dict.fromkeys(name for node in nodes[op.name] for name in node.file_nodes)),
+            )
             for op in self.graph.operators
             if op.name not in self.home
         )
-        nodes: dict[str, list[str]] = {op.name: [] for op in operators}
-        for op in self.graph.operators:
-            nodes[self.home.get(op.name, op.name)].append(op.name)
         used = {name for op in operators for name in (*op.inputs, *op.outputs)}
         used.update(self.graph.inputs, self.graph.outputs)
         return LayoutFold(
@@ -261,7 +267,7 @@ class _Folding:
                 operators=operators,
                 tensors={name: tensor for name, tensor in self.graph.tensors.items() if name in used},
             ),
-            stands_for={name: tuple(found) for name, found in nodes.items()},
+            stands_for={name: tuple(node.name for node in found) for name, found in nodes.items()},
             shares=self.shares,
             blocked=frozenset(
                 (op.name, self.renamed.get(name, name))

@@ -179,6 +179,7 @@ def _require_whole(recording: RunsRecord, where: str) -> None:
 
 
 def _graph_of(found: RecordingFile, where: str) -> tuple[OperatorGraph, list[Node]]:
+    from cimplan.graph.layout import network_of, network_shapes
     from cimplan.graph.read import read_graph
 
     bare = _unpacked(found.recording.graph, f"{where}, recording.graph")
@@ -193,7 +194,9 @@ def _graph_of(found: RecordingFile, where: str) -> tuple[OperatorGraph, list[Nod
             graph = with_stable_names(replace(graph, name=Path(found.model.name).stem or "model"))
             if found.file_graph:
                 path.write_bytes(_unpacked(found.file_graph, f"{where}, file_graph"))
-                graph = with_file_nodes(graph, path)
+                graph = with_file_nodes(network_of(graph, path), path)
+            else:
+                graph = network_shapes(graph)
         except InputError as error:
             if name not in error.where:
                 raise
