@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -144,6 +146,141 @@ def test_points_of_a_curve_that_the_file_does_not_prove_are_named(cimplan, chang
     run = cimplan("check", changed(curve=curve))
     assert run.code == 1
     assert "incomplete: 3 of 3 points not proven; the first, at 0 crossbars" in run.out
+
+
+def test_taking_the_proof_out_of_a_plan_does_not_improve_its_exit_code(cimplan, tmp_path):
+    path = tmp_path / "plan.json"
+    options = ("--hardware", "rram-256-arm", "--method", "cpu-only", "--crossbars", 20, "-o", path)
+    assert cimplan("partition", "zoo:mobilenet_v2", *options).code == 0
+    plan = json.loads(path.read_text())
+    # The host alone, said to be optimal by the exact method, with nothing that proves it.
+    plan |= {
+        "method": "exact",
+        "status": "optimal",
+        "solver_claims": "optimal",
+        "lower_bound_ns": plan["makespan_ns"],
+        "gap": 0.0,
+        "certificate": None,
+        "proof": {"verdict": "none", "bound_ns": 0.0, "notes": []},
+    }
+    path.write_text(json.dumps(plan))
+    run = cimplan("check", path)
+    assert run.code == 1
+    assert "none in the file: its lower bound of" in run.out and "optimal" not in run.out.split("proof")[0]
+    found = cimplan("check", path, "--json").json
+    assert (found["status"], found["solver_claims"], found["proof"]) == ("feasible", "optimal", "none")
+
+
+def test_costs_of_another_network_are_found_and_not_known_without_it(cimplan, plan_file):
+    plain = cimplan("check", plan_file)
+    assert "not compared: all this is for the costs in this file" in plain.out
+    assert cimplan("check", plan_file, "--json").json["costs"] == "not compared"
+    same = cimplan("check", plan_file, "--model", "zoo:mobilenet_v2", "--hardware", "rram-256-arm")
+    assert same.code == 0 and "costs    matched" in same.out
+    assert cimplan("check", plan_file, "--model", "zoo:mobilenet_v2", "--json").json["costs"] == "matched"
+    faster = cimplan("check", plan_file, "--model", "zoo:mobilenet_v2", "--mvm-latency", "10ns", "--json")
+    assert faster.code == 1
+    assert faster.json["costs"] == "differ" and any("cim_ns is" in line for line in faster.json["differences"])
+
+
+def test_dropped_dependencies_are_found_by_the_model(cimplan, tmp_path):
+    from cimplan.api.partitioning import cost
+    from cimplan.partition.exact import solve
+    from cimplan.plan.plan import build_plan
+
+    costed = cost("zoo:mobilenet_v2", "rram-256-arm", crossbars=20)
+    edges = costed.problem.dependencies
+    ends = Counter(edge.target for edge in edges)
+    skip = next(edge for edge in edges if ends[edge.target] > 1 and edge.target - edge.source > 1)
+    fewer = replace(costed.problem, dependencies=tuple(edge for edge in edges if edge is not skip))
+    path = tmp_path / "plan.json"
+    build_plan(costed, solve(fewer), problem=fewer).write(path)
+    assert cimplan("check", path).code == 0  # for the costs in the file it is what it says
+    run = cimplan("check", path, "--model", "zoo:mobilenet_v2")
+    assert run.code == 1
+    assert "differ from those of the files given: 1 difference" in run.out
+    assert "is missing in the plan" in run.out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--hardware", "rram-256-arm"), "hardware alone does not give the costs"),
+        (("--model", "zoo:mobilenet_v2", "--hardware", "rram-256"), "cannot be rebuilt without a profile"),
+        (("--mvm-latency", "10ns"), "--mvm-latency has nothing to go with"),
+    ],
+)
+def test_what_does_not_suffice_to_rebuild_the_costs_is_asked_for(cimplan, plan_file, options, said):
+    run = cimplan("check", plan_file, *options)
+    assert run.code == 2
+    assert said in run.err
+
+
+def test_what_the_user_has_fixed_is_recorded_and_said_with_its_price(cimplan, tmp_path):
+    path = tmp_path / "plan.json"
+    asked = ("partition", "zoo:mobilenet_v2", "--hardware", "rram-256-arm", "--crossbars", 20)
+    free = cimplan(*asked, "--json").json
+    name = next(one["name"] for one in free["operators"] if one["place"] == "cim")
+    made = cimplan(*asked, "--fix", f"{name}=host", "-o", path)
+    assert made.code == 0
+    assert "optimal with 1 operator fixed" in made.out and "proven optimal with this operator fixed" in made.out
+    plan = json.loads(path.read_text())
+    assert plan["fixes"] == {name: "host"}
+    assert plan["without_fixes"]["makespan_ns"] == free["makespan_ns"] < plan["makespan_ns"]
+    run = cimplan("check", path, "--model", "zoo:mobilenet_v2")
+    assert run.code == 0, run.out
+    assert "with this operator fixed: this one is optimal with this operator fixed" in run.out
+    assert "verified: without them" in run.out
+    plan["without_fixes"]["lower_bound_ns"] += 1
+    path.write_text(json.dumps(plan))
+    assert cimplan("check", path).code == 2
+
+
+def test_fixes_of_a_plan_that_does_not_record_them_are_seen(cimplan, tmp_path):
+    path = tmp_path / "plan.json"
+    asked = ("partition", "zoo:mobilenet_v2", "--hardware", "rram-256-arm", "--crossbars", 20, "--json")
+    name = next(one["name"] for one in cimplan(*asked).json["operators"] if one["place"] == "cim")
+    assert cimplan(*asked, "--fix", f"{name}=host", "-o", path).code == 0
+    plan = json.loads(path.read_text())
+    for key in ("fixes", "without_fixes", "solver_claims"):
+        del plan[key]
+    for operator in plan["operators"]:
+        del operator["ruled_out"]
+    path.write_text(json.dumps(plan))
+    run = cimplan("check", path)
+    assert run.code == 0
+    assert f"fixed    1 operator: {name} on host" in run.out
+    assert "this one is optimal with this operator fixed" in run.out
+    assert "not known" in run.out
+
+
+def test_a_curve_is_verified_and_one_that_the_file_refutes_is_not(cimplan, tmp_path):
+    path = tmp_path / "plan.json"
+    asked = ("partition", "zoo:mobilenet_v2", "--hardware", "rram-256-arm", "--crossbars", 20, "--curve", "-o", path)
+    assert cimplan(*asked).code == 0
+    run = cimplan("check", path)
+    assert run.code == 0
+    assert "curve    verified:" in run.out
+    plan = json.loads(path.read_text())
+    here = next(point for point in plan["curve"][::-1] if point["crossbars"] <= 20)
+    here |= {"crossbars": 0, "schedule": None}
+    plan["curve"] = [here]
+    path.write_text(json.dumps(plan))
+    run = cimplan("check", path)
+    assert run.code == 2
+    assert "without crossbars the host alone takes" in run.err
+
+
+def test_a_dual_mode_plan_says_what_is_not_proven(cimplan, tmp_path):
+    path = tmp_path / "plan.json"
+    asked = ("compile", "zoo:resnet18", "--hardware", "dynaplasia", "-o", path)
+    assert cimplan(*asked).code == 0
+    run = cimplan("check", path)
+    assert run.code == 1
+    assert "is the word of" in run.out and "not proven: the all-compute plan" in run.out
+    found = cimplan("check", path, "--json").json
+    assert (found["status"], found["proof"]) == ("feasible", "none")
+    assert found["not_proven"] == ["lower_bound_cycles", "all_compute_cycles"]
 
 
 def test_a_plan_may_come_through_a_pipe(cimplan, plan_file, tmp_path):

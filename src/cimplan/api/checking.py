@@ -38,10 +38,8 @@ def compare_costs(
         Values that replace those of the hardware, as when the plan was made.
     shapes : mapping of str to tuple of int, optional
         Of inputs with open dimensions; those that the plan or the profile records if left out.
-    dims : mapping of str to int, optional
-        Sizes of named dimensions, as for `cimplan.load`.
-    values : mapping of str to array, number or sequence, optional
-        Values of inputs, as for `cimplan.load`.
+    dims, values : mapping, optional
+        Sizes by name and values of inputs, as in `cimplan.load`.
     progress : callable, optional
         Told what is going on.
 
@@ -68,7 +66,7 @@ def compare_costs(
     found = None
     if model is not None:
         given = dict(shapes or {})
-        if not given and not dims and taken is None:
+        if not given and not dims and taken is None and _is_open(model):
             given = {name: tuple(shape) for name, shape in plan.profile.input_shapes.items()}
         found = load(model, shapes=given, dims=dims, values=values)
     if taken is None and chip.host.estimate is None:
@@ -77,16 +75,35 @@ def compare_costs(
             why=f"those of {chip.name!r} are measured, and no two measurements are the same",
             fix="Give the profile that the plan was made with (--profile)",
         )
-    costed = cost(
-        found,
-        chip,
-        taken,
-        crossbars=plan.crossbars_available,
-        mvm_latency_ns=mvm_latency_ns,
-        bus_bandwidth_gbps=bus_bandwidth_gbps,
-        progress=progress,
-    )
-    return differences(plan, costed.problem, context_of(costed))
+
+    def rebuilt(crossbars: int | None) -> list[str]:
+        costed = cost(
+            found,
+            chip,
+            taken,
+            crossbars=crossbars,
+            mvm_latency_ns=mvm_latency_ns,
+            bus_bandwidth_gbps=bus_bandwidth_gbps,
+            progress=progress,
+        )
+        return differences(plan, costed.problem, context_of(costed))
+
+    # A description says where its numbers are from, so the hash tells a count that was asked for from its own.
+    differing = rebuilt(plan.crossbars_available)
+    if differing and chip.accelerator is not None and chip.accelerator.crossbars == plan.crossbars_available:
+        differing = min(differing, rebuilt(None), key=len)
+    return differing
+
+
+def _is_open(model: str | Path) -> bool:
+    """Tell whether a model leaves dimensions of its inputs open, so that it takes shapes from elsewhere."""
+    from cimplan.api.models import load
+
+    try:
+        _ = load(model).graph
+    except InputError:  # it says which dimension is not known, or whatever else is wrong when it is read again
+        return True
+    return False
 
 
 def _preset(plan: Plan) -> str:

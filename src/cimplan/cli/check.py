@@ -60,7 +60,10 @@ def check(
     is said for the costs in the file. Exit code 0: everything that the file claims was proven. 1: it holds, but not
     all of it could be proven, or its costs are not those of the files given. 2: it does not hold.
     """
+    from cimplan.api.checking import compare_costs
     from cimplan.files import read_json
+    from cimplan.plan.plan import Plan
+    from cimplan.units import parse_bandwidth_gbps, parse_duration_ns
 
     content = read_json(plan, "plan")
     if isinstance(content, dict) and content.get("kind") == "dual_mode_plan":
@@ -69,7 +72,18 @@ def check(
     else:
         result, lines, listed = _partition(content, plan, effort)
         if model is not None or hardware is not None or profile is not None:
-            found = _compare(content, plan, model, hardware, profile, mvm_latency, bus_bandwidth, shape, dim, value)
+            rebuilt = Plan.from_json(content, str(plan))
+            found = compare_costs(
+                rebuilt,
+                model,
+                hardware,
+                profile,
+                mvm_latency_ns=None if mvm_latency is None else parse_duration_ns(mvm_latency),
+                bus_bandwidth_gbps=None if bus_bandwidth is None else parse_bandwidth_gbps(bus_bandwidth),
+                shapes=parse_shapes(shape),
+                dims=parse_dims(dim),
+                values=parse_values(value),
+            )
             result |= {"costs": "differ" if found else "matched", "differences": found[:_MOST]}
             lines.append(("costs", _costs(found)))
             listed = [*listed, *(f"costs: {difference}" for difference in found[:_MOST])]
@@ -97,35 +111,6 @@ def _refuse_files(*given: object) -> None:
                 why="costs are rebuilt for plans of `cimplan partition`, from --model, --hardware and --profile",
                 fix=f"Drop {name}",
             )
-
-
-def _compare(
-    content: object,
-    path: Path,
-    model: str | None,
-    hardware: str | None,
-    profile: Path | None,
-    mvm_latency: str | None,
-    bus_bandwidth: str | None,
-    shape: list[str] | None,
-    dim: list[str] | None,
-    value: list[str] | None,
-) -> list[str]:
-    from cimplan.api.checking import compare_costs
-    from cimplan.plan.plan import Plan
-    from cimplan.units import parse_bandwidth_gbps, parse_duration_ns
-
-    return compare_costs(
-        Plan.from_json(content, str(path)),
-        model,
-        hardware,
-        profile,
-        mvm_latency_ns=None if mvm_latency is None else parse_duration_ns(mvm_latency),
-        bus_bandwidth_gbps=None if bus_bandwidth is None else parse_bandwidth_gbps(bus_bandwidth),
-        shapes=parse_shapes(shape),
-        dims=parse_dims(dim),
-        values=parse_values(value),
-    )
 
 
 def _costs(found: list[str]) -> str:
@@ -281,7 +266,10 @@ def _reasons(found: Verification) -> str:
 
 
 def _not_known() -> str:
-    return "names, types, kinds of times, sizes in bytes, why an operator is not supported, what the method reports"
+    return (
+        "names, types, kinds of times, sizes in bytes, why an operator is not supported, what noise means, "
+        "what the method reports"
+    )
 
 
 def _dual_mode(found: DualModePlan, path: Path) -> tuple[dict[str, Any], Facts, list[str]]:

@@ -169,6 +169,7 @@ def compare(
 
 def _print(rows: Sequence[Mapping[str, Any]]) -> None:
     from cimplan.plan.proof import INTERRUPTED
+    from cimplan.plan.words import status_words
     from cimplan.units import format_duration
 
     table(
@@ -182,7 +183,8 @@ def _print(rows: Sequence[Mapping[str, Any]]) -> None:
                 f"{100 * row['gap']:.2f} %",
                 row["crossbars_used"],
                 row["operators_on_cim"],
-                row["status"] + (", interrupted" if row["stopped"] == INTERRUPTED else ""),
+                status_words(row["status"], row["solver_claims"], row["claims_of"])
+                + (", interrupted" if row["stopped"] == INTERRUPTED else ""),
                 f"{row['solve_s']:.3f} s",
             )
             if not row["error"]
@@ -347,14 +349,26 @@ def _refuse(options: Mapping[str, object], chip: Hardware, kind: str) -> None:
 def _comparable(plan: Plan) -> dict[str, Any]:
     from cimplan.plan.proof import STOPPED
     from cimplan.plan.summary import SCHEDULE_OF
+    from cimplan.plan.words import word_of
 
     stopped = plan.statistics.get(STOPPED, "")
-    kept = ("status", "makespan_ns", "lower_bound_ns", "gap", "speedup", "crossbars_used", "solve_s", "checked")
+    kept = (
+        "status",
+        "solver_claims",
+        "makespan_ns",
+        "lower_bound_ns",
+        "gap",
+        "speedup",
+        "crossbars_used",
+        "solve_s",
+        "checked",
+    )
     spread = ("speedup_range", "placement_robust_share")
     on_cim = sum(count.operators for place, count in plan.counts.places.items() if place != "host")
     standing_in = plan.statistics.get(SCHEDULE_OF, "")
     return {name: getattr(plan, name) for name in kept + spread} | {
         "operators_on_cim": on_cim,
+        "claims_of": word_of(plan.method, plan.statistics),
         "schedule_of": standing_in,
         "stopped": stopped,
     }

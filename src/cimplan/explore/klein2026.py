@@ -57,8 +57,8 @@ class Instance:
         Of the accelerator.
     crossbars : int
         Budget.
-    status : str
-        "optimal" or "feasible".
+    status, solver_claims : str
+        "optimal" or "feasible": as far as it was verified, and by the method's word.
     host_only_ns, makespan_ns, lower_bound_ns : float
         End-to-end latency without the accelerator and with it, and what no plan can beat.
     crossbars_used, operators, operators_on_cim : int
@@ -74,6 +74,7 @@ class Instance:
     mvm_latency_ns: float
     crossbars: int
     status: str
+    solver_claims: str
     host_only_ns: float
     makespan_ns: float
     lower_bound_ns: float
@@ -306,7 +307,10 @@ def _solve(
     from cimplan.cost.problem import HOST
     from cimplan.errors import InternalError
     from cimplan.partition.methods import solve
+    from cimplan.partition.prove import with_certificate
     from cimplan.plan.check import require
+    from cimplan.plan.proof import claim, prove
+    from cimplan.plan.proof import status as said
     from cimplan.plan.structure import host_only_makespan
 
     problem = costed.problem.with_budget(budget)
@@ -316,15 +320,17 @@ def _solve(
     if schedule is None or host_only is None:
         raise InternalError("the method gave no plan", where=f"{model}, {budget} crossbars")
     places = [options[choice].place for options, choice in zip(problem.options, schedule.chosen, strict=True)]
+    makespan, proven = schedule.makespan(problem), prove(problem, with_certificate(problem, solution))
     return Instance(
         host=host,
         model=model,
         mvm_latency_ns=mvm_latency_ns,
         crossbars=budget,
-        status=solution.status,
+        status=said(makespan, proven.lower_bound, proven.part),
+        solver_claims=claim(makespan, proven.lower_bound),
         host_only_ns=host_only * problem.tick_ns,
-        makespan_ns=schedule.makespan(problem) * problem.tick_ns,
-        lower_bound_ns=solution.lower_bound * problem.tick_ns,
+        makespan_ns=makespan * problem.tick_ns,
+        lower_bound_ns=proven.lower_bound * problem.tick_ns,
         crossbars_used=schedule.crossbars(problem),
         operators=len(problem),
         operators_on_cim=sum(place != HOST for place in places),

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from cimplan import __version__
-from cimplan.errors import CimplanError, NoAnswerError
+from cimplan.errors import CimplanError, InternalError, NoAnswerError
 
 if TYPE_CHECKING:
     from cimplan.cost.build import CostedNetwork
@@ -29,11 +29,15 @@ Result = dict[str, Any]
 PointResult = tuple[str, str, Result]
 """Key, status and result of a point."""
 
+_WORDS = 2
+"""Which words results are told in; since 2, "optimal" says that the proof was verified."""
+
 CURVE_METHOD = "exact"
 """The method whose single run gives the optimum of every budget."""
 
 RESULT_COLUMNS: tuple[tuple[str, str], ...] = (
     ("status", "text"),
+    ("solver_claims", "text"),
     ("error", "text"),
     ("crossbars_available", "whole"),
     ("crossbars_used", "whole"),
@@ -132,6 +136,7 @@ def design_key(profile: str, hardware: Mapping[str, Any], solve: Solve, prices: 
         chip["accelerator"] = {name: value for name, value in chip["accelerator"].items() if name != "crossbars"}
     value = {
         "version": __version__,
+        "words": _WORDS,
         "profile": profile,
         "hardware": chip,
         "solve": [solve.method, solve.time_limit_s, solve.seed, solve.fix],
@@ -191,6 +196,8 @@ def run_task(task: Task) -> list[PointResult]:
 
 def _by_curve(task: Task, network: Problem, costed: CostedNetwork) -> list[PointResult]:
     """Answer all budgets from the budget curve of the largest."""
+    from cimplan.plan.proof import claim
+
     problem = network.with_budget(max(budget for budget, _ in task.keys))
     try:
         solution = _solved(task, problem, costed, curve=True)
@@ -200,17 +207,18 @@ def _by_curve(task: Task, network: Problem, costed: CostedNetwork) -> list[Point
             return [_by_solve(task, network, costed, budget, key) for budget, key in task.keys]
         return [(key, "failed", failure(error, budget)) for budget, key in task.keys]
     host_only = _host_only_ticks(problem)
+    said = _said_of_curve(problem, solution, host_only)
     results: list[PointResult] = []
     for budget, key in task.keys:
         reached = [point for point in solution.curve if point.crossbars <= budget]
         if not reached:
             results.append(_by_solve(task, network, costed, budget, key))
             continue
-        best = reached[-1]
-        status = "optimal" if best.makespan == best.lower_bound else "feasible"
+        best, status = reached[-1], said[len(reached) - 1]
+        claims = claim(best.makespan, best.lower_bound)
         result = _result(problem, task, budget, best.makespan, best.lower_bound, best.crossbars, host_only)
-        point: PointResult = (key, status, {"status": status, **result})
-        if status != "optimal":
+        point: PointResult = (key, status, {"status": status, "solver_claims": claims, **result})
+        if claims != "optimal":
             # What the run for all leaves open, a run for this budget may close.
             alone = _by_solve(task, network, costed, budget, key)
             point = alone if alone[2].get("makespan_ns", math.inf) <= result["makespan_ns"] else point
@@ -219,6 +227,10 @@ def _by_curve(task: Task, network: Problem, costed: CostedNetwork) -> list[Point
 
 
 def _by_solve(task: Task, network: Problem, costed: CostedNetwork, budget: int, key: str) -> PointResult:
+    from cimplan.partition.prove import with_certificate
+    from cimplan.plan.proof import claim, prove
+    from cimplan.plan.proof import status as said
+
     problem = network.with_budget(budget)
     try:
         solution = _solved(task, problem, costed)
@@ -228,18 +240,37 @@ def _by_solve(task: Task, network: Problem, costed: CostedNetwork, budget: int, 
     if schedule is None:
         nothing = NoAnswerError("the method found no plan", why=f"its status is {solution.status}")
         return key, _status_of(nothing), failure(nothing, budget)
+    makespan = schedule.makespan(problem)
+    proven = prove(problem, with_certificate(problem, solution))
+    status, claims = said(makespan, proven.lower_bound, proven.part), claim(makespan, proven.lower_bound)
     result = _result(
         problem,
         task,
         budget,
-        schedule.makespan(problem),
-        solution.lower_bound,
+        makespan,
+        proven.lower_bound,
         schedule.crossbars(problem),
         _host_only_ticks(problem),
     )
     if task.prices.energy_pj_per_mvm is not None:
         result["energy_uj"] = _energy_uj(task, costed, problem, schedule.chosen)
-    return key, solution.status, {"status": solution.status, **result}
+    return key, status, {"status": status, "solver_claims": claims, **result}
+
+
+def _said_of_curve(problem: Problem, solution: Solution, host_only: int | None) -> list[str]:
+    """Return the status of each point of a curve: "optimal" where its proof was verified."""
+    from cimplan.plan.curve import look_at, prove_steps
+    from cimplan.plan.proof import PROOF_NODES, PROOF_SEARCH_NODES
+
+    found = prove_steps(problem, solution.curve_proofs, nodes=PROOF_NODES, search_nodes=PROOF_SEARCH_NODES)
+    if found.refuted:
+        raise InternalError(
+            "a certificate of the curve is wrong",
+            why="; ".join(found.refuted[:3]),
+            fix="Please report it with the space and the profile",
+        )
+    known = [] if host_only is None else [(0, host_only)]
+    return [point.status for point in look_at(problem, solution.curve, found.steps, known)] if solution.curve else []
 
 
 def _solved(task: Task, problem: Problem, costed: CostedNetwork, *, curve: bool = False) -> Solution:

@@ -270,6 +270,8 @@ def _annotate(plan: Plan, proto: onnx.ModelProto, nodes: list[_Nodes]) -> None:
         hardware=plan.hardware,
         method=plan.method,
         status=plan.status,
+        solver_claims=plan.solver_claims,
+        fixes=", ".join(f"{name}={place}" for name, place in plan.fixes.items()),
         makespan_ns=f"{plan.makespan_ns:.17g}",
         lower_bound_ns=f"{plan.lower_bound_ns:.17g}",
         model_sha256=plan.inputs.get("model", ""),

@@ -52,6 +52,8 @@ def trace(plan: Plan) -> dict[str, Any]:
             "hardware": plan.hardware,
             "method": plan.method,
             "status": plan.status,
+            "solver_claims": plan.solver_claims,
+            **({"fixes": ", ".join(f"{name}={place}" for name, place in plan.fixes.items())} if plan.fixes else {}),
             "makespan_ns": str(plan.makespan_ns),
             **{f"{kind}_sha256": digest for kind, digest in plan.inputs.items()},
         },

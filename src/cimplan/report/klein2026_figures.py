@@ -15,6 +15,7 @@ from cimplan.explore.published import (
     TITLES,
     PublishedHost,
 )
+from cimplan.plan.words import plan_status
 from cimplan.report.canvas import BLUE, GREEN, INK, ORANGE, VERMILION, new_figure, tidy
 from cimplan.report.klein2026_tables import published_operators
 from cimplan.report.plots import Series, budget_curve, grouped_bars, latency_shares, schedule_gantt, speedup_heat_map
@@ -215,7 +216,7 @@ def schedule(result: Reproduction, host: ReproductionHost) -> Figure:
     return schedule_gantt(
         plan,
         title=f"YOLOv5n, {_short(host)} ({host.origin}), {plan.crossbars_available} crossbars, "
-        f"{format_duration(FASTEST_NS)} per MVM: {format_duration(plan.makespan_ns)}, {plan.status}",
+        f"{format_duration(FASTEST_NS)} per MVM: {format_duration(plan.makespan_ns)}, {plan_status(plan)}",
     )
 
 

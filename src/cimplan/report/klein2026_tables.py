@@ -164,6 +164,7 @@ def figure_five(result: Reproduction) -> list[Row]:
                 "published_makespan_ms": None if stated is None else stated[1],
                 "crossbars_used": item.crossbars_used,
                 "status": item.status,
+                "solver_claims": item.solver_claims,
             }
         )
     return rows
@@ -232,6 +233,7 @@ def instance_rows(result: Reproduction) -> list[Row]:
         {
             **_where(result, item),
             "status": item.status,
+            "solver_claims": item.solver_claims,
             "host_only_ns": item.host_only_ns,
             "makespan_ns": item.makespan_ns,
             "lower_bound_ns": item.lower_bound_ns,
@@ -293,6 +295,7 @@ def _speedup_row(result: Reproduction, item: Instance, published: float | None) 
         "host_only_ms": item.host_only_ns / 1e6,
         "crossbars_used": item.crossbars_used,
         "status": item.status,
+        "solver_claims": item.solver_claims,
     }
 
 
