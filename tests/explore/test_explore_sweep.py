@@ -269,6 +269,7 @@ COLUMNS = {
     "accelerator.differential_columns": pl.Boolean,
     "accelerator.operators": pl.String,
     "status": pl.String,
+    "solver_claims": pl.String,
     "error": pl.String,
     "crossbars_available": pl.Int64,
     "crossbars_used": pl.Int64,
