@@ -33,7 +33,7 @@ def differences(plan: Plan, problem: Problem, context: PlanContext) -> list[str]
     """
     return [
         *_network(plan, problem, context),
-        *_dependencies(plan, problem),
+        *_dependencies(plan, problem, context),
         *_sums(plan, problem),
         *_context(plan, context),
     ]
@@ -57,6 +57,12 @@ def _network(plan: Plan, problem: Problem, context: PlanContext) -> Iterator[str
         kind = context.host_times.get(operator.name, context.profile.kind)
         if operator.host_time != kind:
             yield f"{where}: its host time is {operator.host_time!r}, rebuilt {kind!r}"
+        for name, found, rebuilt in (
+            ("reorder_ns", operator.reorder_ns, context.reorder_ns.get(operator.name, 0.0)),
+            ("network_bytes", operator.network_bytes, context.network_bytes.get(operator.name, 0)),
+        ):
+            if name in operator.model_fields_set and found != rebuilt:
+                yield f"{where}: {name} is {found!r}, rebuilt {rebuilt!r}"
         yield from _options(plan, operator, _of_problem(problem, number), where)
         why = context.unsupported.get(operator.name, "")
         only = operator.gain_ns is None and operator.place == HOST
@@ -105,7 +111,7 @@ def _shown(options: _Options) -> str:
     return ", ".join(each) or "none"
 
 
-def _dependencies(plan: Plan, problem: Problem) -> Iterator[str]:
+def _dependencies(plan: Plan, problem: Problem, context: PlanContext) -> Iterator[str]:
     """Yield differences between dependencies, by their ends."""
     rebuilt = {
         (problem.names[edge.source], problem.names[edge.target]): (edge.transfer * problem.tick_ns, edge.size_bytes)
@@ -121,6 +127,12 @@ def _dependencies(plan: Plan, problem: Problem) -> Iterator[str]:
                 f"{where}: {format_duration(found[ends][0])} for {found[ends][1]} bytes, "
                 f"rebuilt {format_duration(transfer)} for {size}"
             )
+    reorders = dict(zip(rebuilt, context.transfer_reorder_ns or (0.0,) * len(rebuilt), strict=True))
+    for edge in plan.dependencies:
+        reorder_ns = reorders.get((edge.source, edge.target), edge.reorder_ns)
+        if "reorder_ns" in edge.model_fields_set and edge.reorder_ns != reorder_ns:
+            where = f"dependency {edge.source!r} to {edge.target!r}"
+            yield f"{where}: reorder_ns is {edge.reorder_ns!r}, rebuilt {reorder_ns!r}"
     for ends in found:
         if ends not in rebuilt:
             yield f"dependency {ends[0]!r} to {ends[1]!r} is not in the network"
