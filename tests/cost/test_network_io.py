@@ -81,7 +81,9 @@ def test_another_rule_is_refused_with_the_two_there_are():
 
 
 def test_overriding_the_bandwidth_keeps_the_rule():
-    assert with_overrides(chip(network_io="free"), bus_bandwidth_gbps=1.0).bus.network_io == "free"
+    narrow = with_overrides(chip(network_io="free"), bus_bandwidth_gbps=1.0)
+    assert narrow.bus.network_io == "free"
+    assert with_overrides(narrow, network_io="charged").bus.network_io == "charged"
 
 
 def test_a_plan_keeps_its_rule_in_its_file_and_is_checked(tmp_path):

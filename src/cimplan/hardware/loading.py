@@ -154,6 +154,7 @@ def with_overrides(
     crossbars: int | None = None,
     mvm_latency_ns: float | None = None,
     bus_bandwidth_gbps: float | None = None,
+    network_io: str | None = None,
     internal_bandwidth_gbps: float | None = None,
     rows: int | None = None,
     columns: int | None = None,
@@ -169,7 +170,7 @@ def with_overrides(
         The description to start from; it is not changed.
     crossbars, mvm_latency_ns, internal_bandwidth_gbps, rows, columns : optional
         New values of the accelerator.
-    bus_bandwidth_gbps, host_cores : optional
+    bus_bandwidth_gbps, network_io, host_cores : optional
         New values of bus and host.
     accelerator, dual_mode : mapping, optional
         Any other fields of these sections, named and written as in a file (``{"cell_bits": 4}``).
@@ -189,7 +190,10 @@ def with_overrides(
             "columns": columns,
             **(accelerator or {}),
         },
-        "bus": {"bandwidth": None if bus_bandwidth_gbps is None else f"{bus_bandwidth_gbps!r}GB/s"},
+        "bus": {
+            "bandwidth": None if bus_bandwidth_gbps is None else f"{bus_bandwidth_gbps!r}GB/s",
+            "network_io": network_io,
+        },
         "host": {"cores": host_cores},
         "dual_mode": dict(dual_mode or {}),
     }
