@@ -101,6 +101,24 @@ def test_writing_parts_holds_about_twice_the_weights_at_most(planned: tuple[Path
     assert peaks["large"] - peaks["small"] < 2 * WEIGHT_BYTES
 
 
+def test_writing_the_whole_holds_less_than_twice_the_weights(planned: tuple[Path, dict[str, int]]) -> None:
+    folder, _ = planned
+    peaks = {
+        name: peak_bytes(
+            folder, "export", f"{name}.json", "--to", "onnx", "--model", f"{name}.onnx", "-o", f"{name}.whole.onnx"
+        )
+        for name in ("small", "large")
+    }
+    assert peaks["large"] - peaks["small"] < 2 * WEIGHT_BYTES
+    onnx.checker.check_model(folder / "large.whole.onnx")
+    feed = {"x0": np.linspace(-1, 1, SIZE, dtype=np.float32)[None]}
+    wanted, found = (
+        ort.InferenceSession(folder / name, providers=["CPUExecutionProvider"]).run(None, feed)[0]
+        for name in ("large.onnx", "large.whole.onnx")
+    )
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
 def test_parts_of_a_model_whose_weights_were_laid_beside_it_compute_the_same(
     planned: tuple[Path, dict[str, int]], tmp_path: Path
 ) -> None:

@@ -24,9 +24,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cimplan.cost.problem import CIM, HOST
-from cimplan.errors import InputError
+from cimplan.errors import InputError, InternalError
 from cimplan.export.matching import match_operators
 from cimplan.files import is_file, replacing, sha256_of, write_json
+from cimplan.graph.wire import Edited, field_start
 from cimplan.plan.plan import Plan
 from cimplan.units import format_size
 
@@ -47,6 +48,7 @@ LAYER_ASSIGNMENT: Final = ("session.layer_assignment_settings", f"accelerator(={
 # Nodes have metadata since this version of the format.
 _IR_VERSION: Final = 10
 _SIZE_LIMIT_BYTES: Final = 2**31 - 1
+_SAVED: Final = "optimised.onnx"
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +237,7 @@ def _optimised(
             fix="Give the model the plan was made for",
         )
     with tempfile.TemporaryDirectory(prefix="cimplan-export-", ignore_cleanup_errors=True) as name:
-        saved = Path(name) / "optimised.onnx"
+        saved = Path(name) / _SAVED
         graph, _ = optimised_graph(model, shapes=shapes, values=values, save_to=saved)
         proto = onnx.load(saved, load_external_data=False)
         by_output = {output: node for node in proto.graph.node for output in node.output}
@@ -323,14 +325,7 @@ def _split(
         def value(name: str) -> onnx.ValueInfoProto:
             return declared[name] if name in declared else _value_info(name, tensors)
 
-        piece = onnx.ModelProto()
-        for field, content in proto.ListFields():
-            if field.name == "graph":
-                continue
-            if field.is_repeated:
-                getattr(piece, field.name).extend(content)
-            else:
-                setattr(piece, field.name, content)
+        piece = _without_graph(proto)
         piece.graph.name = f"{graph.name or plan.model}.part{number}"
         piece.graph.node.extend(node for v in part.operators for node in nodes[v].all)
         piece.graph.input.extend(value(name) for name in inputs)
@@ -377,27 +372,80 @@ def _file_word(place: str) -> str:
 
 
 def _save(proto: onnx.ModelProto, path: Path, weights: Path) -> None:
-    """Write a model in one piece, its weights from the files of a folder.
+    """Write a model in one piece, its weights from the file of a folder, through which they pass unread.
 
     Raises
     ------
     InputError
         If it is larger than an ONNX file in one piece can be.
     """
-    import onnx
-    from onnx.external_data_helper import load_external_data_for_model, uses_external_data
-
-    beside = (tensor for tensor in proto.graph.initializer if uses_external_data(tensor))
-    size = proto.ByteSize() + sum(
-        int(entry.value) for tensor in beside for entry in tensor.external_data if entry.key == "length"
-    )
-    if size > _SIZE_LIMIT_BYTES:
+    whole, data = _in_one_piece(proto, weights)
+    if whole.length > _SIZE_LIMIT_BYTES:
         raise InputError(
             "models above 2 GB cannot be written as annotated ONNX",
             where=str(path),
-            why=f"it would hold {format_size(size)}",
+            why=f"it would hold {format_size(whole.length)}",
             fix="Write parts (--parts), each with the weights of its own operators only",
         )
-    load_external_data_for_model(proto, str(weights))
-    with replacing(path) as temporary:
-        onnx.save(proto, temporary)
+    with replacing(path) as temporary, data.open("rb") as stream, temporary.open("wb") as out:
+        for chunk in whole.chunks(stream):
+            out.write(chunk)
+
+
+def _in_one_piece(proto: onnx.ModelProto, weights: Path) -> tuple[Edited, Path]:
+    """Return a model as an edit of the file that holds its large weights, and that file.
+
+    A message may be written in pieces: what is repeated, such as the initializers, adds up. The protobuf library would
+    hold the weights several times over.
+    """
+    import onnx
+    from onnx.external_data_helper import load_external_data_for_model, uses_external_data
+
+    beside = [tensor for tensor in proto.graph.initializer if uses_external_data(tensor)]
+    graph = onnx.GraphProto()
+    for field, content in proto.graph.ListFields():
+        if field.name == "initializer":
+            graph.initializer.extend(tensor for tensor in content if not uses_external_data(tensor))
+        elif field.is_repeated:
+            getattr(graph, field.name).extend(content)
+        else:
+            setattr(graph, field.name, content)
+    rest = _without_graph(proto)
+    rest.graph.CopyFrom(graph)
+    # The weights of bodies are small beside those of the network itself.
+    load_external_data_for_model(rest, str(weights))
+    graph_bytes = Edited()
+    graph_bytes.add(rest.graph.SerializeToString())
+    locations = set()
+    for tensor in beside:
+        place = {entry.key: entry.value for entry in tensor.external_data}
+        locations.add(place["location"])
+        head = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+        raw = Edited()
+        raw.add(head.SerializeToString())
+        raw.add(field_start(onnx.TensorProto.RAW_DATA_FIELD_NUMBER, int(place["length"])))
+        raw.keep(int(place.get("offset", "0")), int(place["length"]))
+        graph_bytes.add(field_start(onnx.GraphProto.INITIALIZER_FIELD_NUMBER, raw.length))
+        graph_bytes.extend(raw)
+    if len(locations) > 1:
+        raise InternalError("ONNX Runtime saved weights in several files", where=proto.graph.name)
+    whole = Edited()
+    whole.add(_without_graph(proto).SerializeToString())
+    whole.add(field_start(onnx.ModelProto.GRAPH_FIELD_NUMBER, graph_bytes.length))
+    whole.extend(graph_bytes)
+    return whole, weights / (locations.pop() if locations else _SAVED)
+
+
+def _without_graph(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy of what a model says apart from its graph."""
+    import onnx
+
+    copy = onnx.ModelProto()
+    for field, content in proto.ListFields():
+        if field.name == "graph":
+            continue
+        if field.is_repeated:
+            getattr(copy, field.name).extend(content)
+        else:
+            setattr(copy, field.name, content)
+    return copy

@@ -353,6 +353,11 @@ def _text_of(stream: BinaryIO, start: int, length: int, wanted: int) -> str:
     return text.decode("utf-8", "replace")
 
 
+def field_start(number: int, length: int) -> bytes:
+    """Return what stands before the bytes of a text, a message or other data of a length."""
+    return encode_varint(number << 3 | _BYTES) + encode_varint(length)
+
+
 def _field(number: int, content: bytes) -> bytes:
     return encode_varint(number << 3 | _BYTES) + encode_varint(len(content)) + content
 
