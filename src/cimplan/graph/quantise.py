@@ -15,7 +15,7 @@ from cimplan.errors import InputError
 from cimplan.files import replacing
 from cimplan.graph.calibration import Calibration, Sample, calibration_from, random_calibration
 from cimplan.graph.external import require_external_data
-from cimplan.graph.nodes import TensorType
+from cimplan.graph.nodes import TensorType, dtype_code
 from cimplan.graph.operators import OperatorGraph
 from cimplan.graph.quantisable import (
     PASSING,
@@ -288,6 +288,11 @@ def _prepared(
     model = onnx.load(source)
     graph = graph_from_model(model, shapes=shapes, values=values)
     used = {graph.tensors[operator.weight_input].dtype for operator in graph.operators if operator.weight_input}
+    for end in model.graph.output:
+        # A model may leave the types of its outputs open; what becomes float32 inside is cast back to them.
+        kind = end.type.WhichOneof("value") or "tensor_type"
+        if end.name in graph.tensors and kind == "tensor_type" and not end.type.tensor_type.elem_type:
+            end.type.tensor_type.elem_type = dtype_code(graph.tensors[end.name].dtype)
     model = brought_into_form(model, used & WIDENED)
     named(model)
     graph = graph_from_model(model, shapes=shapes, values=values)
