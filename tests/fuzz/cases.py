@@ -22,7 +22,8 @@ from .doors import DOORS, BrokenError
 from .seeds import SUFFIXES
 
 LIMIT_S = 2.0
-"""Of processor time for a case, since others use this machine too; the parent stops a case that only waits."""
+"""Of processor time from one command of a case to the next, since others use this machine too; the parent stops a case
+that only waits."""
 
 _BESIDE = ("weights.bin", "small.onnx", "small_int8.onnx", "host.json", "wide.yaml", "dual.yaml", "compiled.json")
 _OUTCOMES = {0: "done", 1: "no answer", 2: "refused"}

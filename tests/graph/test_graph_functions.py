@@ -77,14 +77,17 @@ def test_a_tensor_larger_than_any_machine_holds_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
-def test_a_recurrent_operator_without_steps_is_refused_before_it_ends_the_process(tmp_path, kind):
+@pytest.mark.parametrize(
+    ("shape", "words"), [("float[3,0,5]", "inputs without elements"), ("float[]", "not three dimensions")]
+)
+def test_a_recurrent_operator_without_steps_is_refused_before_it_ends_the_process(tmp_path, kind, shape, words):
     gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[kind]
     path = tmp_path / "model.onnx"
     text = (
         '<ir_version: 8, opset_import: ["" : 17]> '
-        f"g (float[3,0,5] x, float[1,{4 * gates},5] w, float[1,{4 * gates},4] r) => (float y) "
+        f"g ({shape} x, float[1,{4 * gates},5] w, float[1,{4 * gates},4] r) => (float y) "
         f"{{ y = {kind} <hidden_size = 4> (x, w, r) }}"
     )
     onnx.save(onnx.parser.parse_model(text), path)
-    with pytest.raises(InputError, match="inputs without elements"):
+    with pytest.raises(InputError, match=words):
         optimised_graph(path)

@@ -10,7 +10,7 @@ import json
 import platform
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -37,6 +37,7 @@ TIME_BUDGET_S = 10.0
 """Rough time of a measurement unless told otherwise."""
 
 _MOST_THREADS = 1024
+_RECURRENT_RANK = 3
 _EXTERNAL_FROM_BYTES = 2**30
 
 
@@ -224,7 +225,7 @@ def _prepare(
     def verify(opened: ort.InferenceSession) -> None:
         host.symbolic_sizes(opened, shapes, str(path))
         # With fixed shapes ONNX Runtime lists them, and with given ones these count.
-        _require_steps(path, [shapes.get(value.name, tuple(value.shape)) for value in opened.get_inputs()])
+        _require_steps(path, {value.name: shapes.get(value.name, tuple(value.shape)) for value in opened.get_inputs()})
 
     return session.prepare(
         path,
@@ -303,20 +304,24 @@ def _hash(path: Path) -> str:
         ) from error
 
 
-def _require_steps(path: Path, shapes: Iterable[Sequence[int | str | None]]) -> None:
-    """Refuse recurrent operators on inputs without elements: ONNX Runtime ends the process."""
+def _require_steps(path: Path, shapes: Mapping[str, Sequence[int | str | None]]) -> None:
+    """Refuse recurrent operators on inputs without elements, or without three dimensions: they end the process."""
     from cimplan.graph.skim import read_skeleton
 
-    if not any(0 in shape for shape in shapes):
+    empty = any(0 in shape for shape in shapes.values())
+    if not empty and all(len(shape) == _RECURRENT_RANK for shape in shapes.values()):
         return
-    found = next((node for node in read_skeleton(path).graph.node if node.op_type in ("GRU", "LSTM", "RNN")), None)
-    if found is not None:
-        raise InputError(
-            "cannot run a recurrent operator on inputs without elements",
-            where=f"{path}: node {found.name or found.op_type!r}",
-            why="ONNX Runtime cannot",
-            fix="Give a shape without 0, with --shape where the model leaves it open",
-        )
+    for node in read_skeleton(path).graph.node:
+        if node.op_type not in ("GRU", "LSTM", "RNN"):
+            continue
+        if empty or len(shapes.get(node.input[0] if node.input else "", range(_RECURRENT_RANK))) != _RECURRENT_RANK:
+            what = "inputs without elements" if empty else "an input that has not three dimensions"
+            raise InputError(
+                f"cannot run a recurrent operator on {what}",
+                where=f"{path}: node {node.name or node.op_type!r}",
+                why="ONNX Runtime cannot",
+                fix="Give a shape of three dimensions without 0, with --shape where the model leaves it open",
+            )
 
 
 def weights_beside(path: Path) -> bool:
