@@ -7,13 +7,14 @@ from dual_networks import Sketch, chip, random_chip, random_graph, random_readin
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cimplan.dualmode.compile import compile_graph
+from cimplan.dualmode.compile import compile_graph, compile_operators
 from cimplan.dualmode.methods import METHODS
 from cimplan.dualmode.options import CompileOptions, make_readings
 from cimplan.errors import InputError
 from cimplan.graph.operators import OperatorGraph
+from cimplan.hardware import load
 from cimplan.hardware.schema import DualModeChip
-from cimplan.plan.dual_mode import DualModePlan
+from cimplan.plan.dual_mode import NETWORK, DualModePlan, MatrixOperator
 from cimplan.plan.dual_mode_check import checked, find_faults
 
 SEEDS = st.integers(0, 10**9)
@@ -173,3 +174,28 @@ def test_the_summary_has_the_stable_keys() -> None:
         "write_cycles",
         "write_back_cycles",
     }
+
+
+@pytest.mark.parametrize(("outputs", "inputs", "mvms"), [(2**24, 2**24, 1), (2**40, 2**40, 1), (8, 8, 2**80)])
+def test_operators_of_absurd_sizes_are_refused_at_once(outputs: int, inputs: int, mvms: int) -> None:
+    operator = MatrixOperator(
+        name="vast",
+        op_type="MatMul",
+        inputs=inputs,
+        outputs=outputs,
+        mvms=mvms,
+        groups=1,
+        stationary="constant",
+        input_bytes=inputs * mvms,
+        output_bytes=outputs * mvms,
+        weight_bytes=inputs * outputs,
+        reads=(NETWORK,),
+        waits_for=(),
+        leaves=True,
+        operand="x",
+    )
+    dynaplasia = load("dynaplasia").dual_mode
+    assert dynaplasia is not None
+    with pytest.raises(InputError) as error:
+        compile_operators((operator,), dynaplasia, CompileOptions())
+    assert "operator 'vast': is too large to compile" in str(error.value)

@@ -34,6 +34,11 @@ MOST_FINE_PIECES: Final = 100
 MOST_PIECES: Final = 200_000
 """Splits finer than `FINE_SPLIT` arrays, and those of more pieces than these, are tried only if asked for."""
 
+_MOST_COARSE_PIECES: Final = 4_000_000
+_MOST_WORK: Final = 1 << 54
+"""Pieces at the coarsest split, and multiply-accumulates or bytes, above which a network is refused: a
+language model of 13 billion weights has some 10,000 and 10^14. Cycles stay below the 64 bits they are counted in."""
+
 
 class Best(NamedTuple):
     """The best answer over the split sizes that were tried."""
@@ -159,6 +164,7 @@ class _Compiler:
         self._progress = progress
         self._rates = Rates.of(chip, options.readings)
         self._shapes = shapes_of(operators, chip, options.readings)
+        self._require_sizes()
         self.model = make_model(self._rates)
         self._networks: dict[int, PieceNetwork] = {}
 
@@ -190,6 +196,21 @@ class _Compiler:
                 fix="Give a smaller split size",
             )
         return best._replace(tried=tuple(tried))
+
+    def _require_sizes(self) -> None:
+        """Refuse networks of absurd sizes before anything is as large as they are."""
+        coarsest = max(self._sizes(), default=1)
+        for shape in self._shapes:
+            op = shape.op
+            work = max(op.inputs * op.outputs * op.mvms * op.groups, op.input_bytes + op.output_bytes + op.weight_bytes)
+            if shape.arrays // coarsest > _MOST_COARSE_PIECES or work > _MOST_WORK:
+                raise InputError(
+                    "is too large to compile",
+                    where=f"operator {op.name!r}",
+                    why=f"it has {op.groups} matrices of {op.outputs} x {op.inputs}, {op.mvms} products with each, and "
+                    f"would fill the chip's {self._chip.arrays} arrays {shape.arrays // self._chip.arrays} times",
+                    fix="Check the sizes in the model: `cimplan inspect` lists them",
+                )
 
     def _network(self, size: int) -> PieceNetwork:
         if size not in self._networks:
