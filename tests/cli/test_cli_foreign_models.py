@@ -8,11 +8,18 @@ import onnx
 import pytest
 
 import foreign
+from parts_in_turn import compare_parts, same
 
 pytestmark = pytest.mark.filterwarnings("default")
 
 LIGHT = sorted((Path(onnx.__file__).parent / "backend/test/data/light").glob("light_*.onnx"))
-FOREIGN = {"orientation": foreign.ORIENTATION, "detector": foreign.DETECTOR, "encoder": foreign.SENTENCE_ENCODER}
+FOREIGN = {
+    "orientation": foreign.ORIENTATION,
+    "detector": foreign.DETECTOR,
+    "encoder": foreign.SENTENCE_ENCODER,
+    "int8 LSTM": foreign.TAGGER,
+    "graph network": foreign.GRAPH_NETWORK,
+}
 
 
 def test_there_are_nine_light_graphs():
@@ -53,6 +60,21 @@ def test_foreign_models_are_planned(cimplan, name, tmp_path):
         assert run.json["checked"] is True
         assert run.json["makespan_ns"] <= run.json["host_only_ns"]
         assert run.json["crossbars_used"] <= crossbars
+
+
+@pytest.mark.network
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FOREIGN)
+def test_parts_of_foreign_models_compute_what_the_models_compute(cimplan, name, tmp_path):
+    model = FOREIGN[name]
+    shapes = [word for shape in model.shapes for word in ("--shape", shape)]
+    path, plan = model.path(), tmp_path / "plan.json"
+    words = ("--measure-for", "300ms", "--time-limit", "5s", "-o", plan)
+    assert cimplan("partition", path, *shapes, *words).code == 0
+    run = cimplan("export", plan, "--to", "onnx", "--parts", "--model", path, *shapes, "-o", tmp_path / "parts")
+    assert run.code == 0, run.err
+    found = compare_parts(path, tmp_path / "parts", "random", shapes)
+    assert same(found), found
 
 
 @pytest.mark.network
