@@ -29,11 +29,12 @@ from cimplan.plan.document import (
 )
 from cimplan.plan.fixes import fixes_of, ruled_out, without
 from cimplan.plan.proof import PROOF_NODES, PROOF_SEARCH_NODES, REFUTED, Proven, claim, prove, status
-from cimplan.plan.reasons import explain
+from cimplan.plan.reasons import explain, quickest_move
 from cimplan.plan.replay import Replay, replay
 from cimplan.plan.sampled import SAMPLES, SAMPLES_SOLVED, Sampled
 from cimplan.plan.schedule import CurvePoint, Schedule, Solution
 from cimplan.plan.structure import host_only_makespan, regions
+from cimplan.plan.words import rests_on_a_solver
 
 VERIFY_S: Final = "verify_s"
 """Entry of a plan's statistics: seconds that verifying the certificate took."""
@@ -135,7 +136,7 @@ def content(
     makespan = happened.makespan
     host_only = host_only_makespan(unfixed)
     crossbars = schedule.crossbars(problem)
-    proven = prove(problem, solution, context.verifying)
+    proven = _unrefuted(problem, solution, schedule, prove(problem, solution, context.verifying))
     lower_bound = proven.lower_bound
     statistics = dict(solution.statistics)
     if context.sampled is not None:
@@ -364,6 +365,19 @@ def _without_fixes(problem: Problem, out: Sequence[Sequence[Option]], context: P
 def schedule_part(schedule: Schedule) -> SchedulePart:
     """Return a schedule as a part of a file."""
     return SchedulePart(options=schedule.chosen, starts=schedule.start)
+
+
+def _unrefuted(problem: Problem, solution: Solution, schedule: Schedule, proven: Proven) -> Proven:
+    """Drop a solver's bound, where it was not verified, if moving one operator of its own schedule beats it.
+
+    A bound of our own that is beaten is a fault of ours, and not dropped.
+    """
+    if proven.part.verdict == "verified" or not rests_on_a_solver(solution.method, solution.statistics):
+        return proven
+    quickest = quickest_move(problem, schedule)
+    if quickest is None or quickest >= proven.lower_bound:
+        return proven
+    return replace(proven, lower_bound=round(proven.part.bound_ns / problem.tick_ns))
 
 
 def _operators(

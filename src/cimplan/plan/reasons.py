@@ -74,6 +74,19 @@ def explain(
     return _Explanation(problem, schedule, unfixed or problem, unsupported or {}, lower_bound, proven).reasons()
 
 
+def quickest_move(problem: Problem, schedule: Schedule) -> int | None:
+    """Return the least makespan that moving one operator within the budget gives; None if none can move."""
+    free = problem.budget - schedule.crossbars(problem)
+    moves = [
+        Move(index, number)
+        for index, options in enumerate(problem.options)
+        for number, option in enumerate(options)
+        if option.place != options[schedule.chosen[index]].place
+        and option.crossbars - options[schedule.chosen[index]].crossbars <= free
+    ]
+    return min(makespans_after(problem, schedule, moves), default=None)
+
+
 class _Explanation:
     """The plan's own numbers, and the makespan after each possible move."""
 

@@ -18,6 +18,11 @@ _CONSTRAINT_MODEL: Final = "constraint model"
 _MOST_NAMES: Final = 4
 
 
+def rests_on_a_solver(method: str, statistics: Mapping[str, object]) -> bool:
+    """Return whether the bound of a method is the word of another solver, where it was not verified."""
+    return method in _SOLVERS or (method == "exact" and statistics.get("proof") == _CONSTRAINT_MODEL)
+
+
 def word_of(method: str, statistics: Mapping[str, object]) -> str:
     """Return whose word the bound of a method is, where it was not verified.
 
@@ -31,7 +36,7 @@ def word_of(method: str, statistics: Mapping[str, object]) -> str:
     if method in _SOLVERS:
         return _SOLVERS[method]
     if method == "exact":
-        return "CP-SAT" if statistics.get("proof") == _CONSTRAINT_MODEL else "the exact method"
+        return "CP-SAT" if rests_on_a_solver(method, statistics) else "the exact method"
     return repr(method)
 
 
