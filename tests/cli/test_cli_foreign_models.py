@@ -18,7 +18,6 @@ FOREIGN = {
     "detector": foreign.DETECTOR,
     "encoder": foreign.SENTENCE_ENCODER,
     "int8 LSTM": foreign.TAGGER,
-    "graph network": foreign.GRAPH_NETWORK,
 }
 
 
