@@ -7,7 +7,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,36 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 SIZE_LIMIT_BYTES = 64 * 1024 * 1024
 """Of a JSON file; small objects take up to forty times their text in memory."""
+
+_listeners: list[Callable[[Path, bool], object]] = []
+
+
+def listen(listener: Callable[[Path, bool], object]) -> Callable[[], None]:
+    """Have a function told of every unfinished file: its path, and whether it begins to exist; return what ends that.
+
+    Who ends this process from outside can remove them.
+    """
+    _listeners.append(listener)
+    return lambda: _listeners.remove(listener)
+
+
+@contextmanager
+def _unfinished(path: Path) -> Iterator[None]:
+    for listener in _listeners:
+        listener(path, True)
+    try:
+        yield
+    finally:
+        for listener in _listeners:
+            listener(path, False)
+
+
+@contextmanager
+def scratch_folder(purpose: str) -> Iterator[Path]:
+    """Give an empty folder for files that nobody needs after the block."""
+    folder = tempfile.TemporaryDirectory(prefix=f"cimplan-{purpose}-", ignore_cleanup_errors=True)
+    with folder as name, _unfinished(Path(name)):
+        yield Path(name)
 
 
 def is_file(path: Path) -> bool:
@@ -74,16 +104,17 @@ def replacing(path: Path) -> Iterator[Path]:
     os.close(handle)
     temporary = Path(name)
     try:
-        yield temporary
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        try:
-            temporary.replace(path)
-        except OSError as error:
-            raise InputError(
-                f"cannot write {str(path)!r}", why=str(error.strerror), fix="Choose another file"
-            ) from error
+        with _unfinished(temporary):
+            yield temporary
+            umask = os.umask(0)
+            os.umask(umask)
+            temporary.chmod(0o666 & ~umask)
+            try:
+                temporary.replace(path)
+            except OSError as error:
+                raise InputError(
+                    f"cannot write {str(path)!r}", why=str(error.strerror), fix="Choose another file"
+                ) from error
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cimplan import limits
 from cimplan.api.models import Model, load
-from cimplan.errors import InputError
+from cimplan.errors import InputError, NoAnswerError
 
 if TYPE_CHECKING:
     from cimplan.hardware.schema import Hardware
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
     from cimplan.program.language import Program
 
 DEFAULT_CHIP = "dynaplasia"
+
+SEARCH_SHARE = 0.5
+"""Part of a time limit after which the search takes short cuts; checking and the program take the rest."""
 
 
 @dataclass(frozen=True)
@@ -28,21 +34,34 @@ class Compiled:
     ----------
     plan : DualModePlan
         Segments, allocation, placement and every cycle.
-    program : Program
-        Meta-operator code of the plan.
+    program : Program or None
+        Meta-operator code of the plan; None where the time limit or Ctrl-C came before it was verified.
     statements : int
         Statements of the program that the verifier has looked at.
     """
 
     plan: DualModePlan
-    program: Program
+    program: Program | None
     statements: int = 0
 
     def write_program(self, path: Path) -> None:
-        """Write the program as text, whole or not at all."""
+        """Write the program as text, whole or not at all.
+
+        Raises
+        ------
+        NoAnswerError
+            If there is none.
+        """
         from cimplan.files import write_text
         from cimplan.program.printer import print_program
 
+        if self.program is None:
+            raise NoAnswerError(
+                "the program was not written",
+                where=str(path),
+                why="the time limit or Ctrl-C came before it was generated and verified",
+                fix="Give more time, or make it from the plan: cimplan export PLAN --to program",
+            )
         write_text(path, print_program(self.program))
 
 
@@ -113,16 +132,21 @@ def compile_plan(
             fix="Use `cimplan partition` for it, or choose another such as dynaplasia with --hardware",
         )
     found = model if isinstance(model, Model) else load(model)
+    began = time.monotonic()
+    with limits.time_limit(time_limit_s):
+        graph = replace(found.graph, name=found.name)
+    left_s = None if time_limit_s is None else max(0.01, time_limit_s - (time.monotonic() - began))
     options = CompileOptions(
         readings=make_readings(**dict(readings or {})),
         method=method,
         split_sizes=split_sizes,
         segment_pieces=segment_pieces,
-        time_limit_s=time_limit_s,
+        time_limit_s=None if left_s is None else SEARCH_SHARE * left_s,
         allow_uncovered=allow_uncovered,
     )
-    graph = replace(found.graph, name=found.name)
-    plan = compile_graph(graph, chip, options, hardware=description.name, progress=progress)
+    with limits.time_limit(left_s):
+        plan = compile_graph(graph, chip, options, hardware=description.name, progress=progress)
+    plan = replace(plan, limits=replace(plan.limits, time_limit_s=time_limit_s))
     if progress is not None:
         progress("checking the plan")
     # Sorted, so that the same numbers give the same hash whatever the order of a file's fields.
@@ -166,19 +190,29 @@ def compile(
 ) -> Compiled:
     """Compile a network for a dual-mode chip: the plan, checked, and its program, verified.
 
-    Parameters, errors: as for `compile_plan` and `generate_program`.
+    Parameters, errors: as for `compile_plan` and `generate_program`. The search takes half of a time limit. Where the
+    program cannot be generated and verified in the rest of it, or Ctrl-C comes first, the plan is returned alone.
     """
-    plan = compile_plan(
-        model,
-        hardware,
-        method=method,
-        readings=readings,
-        split_sizes=split_sizes,
-        segment_pieces=segment_pieces,
-        time_limit_s=time_limit_s,
-        allow_uncovered=allow_uncovered,
-        progress=progress,
-    )
-    if progress is not None:
-        progress("generating and verifying the program")
-    return generate_program(plan)
+    from cimplan.api.interrupts import interrupts
+
+    began = time.monotonic()
+    with interrupts() as noticed:
+        plan = compile_plan(
+            model,
+            hardware,
+            method=method,
+            readings=readings,
+            split_sizes=split_sizes,
+            segment_pieces=segment_pieces,
+            time_limit_s=time_limit_s,
+            allow_uncovered=allow_uncovered,
+            progress=progress,
+        )
+        if progress is not None:
+            progress("generating and verifying the program")
+        left = None if time_limit_s is None else max(0.01, time_limit_s - (time.monotonic() - began))
+        with suppress(limits.TimeLimitError, KeyboardInterrupt):
+            if not noticed.pressed:
+                with limits.time_limit(left):
+                    return generate_program(plan)
+    return Compiled(plan, None)

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from cimplan import limits
 from cimplan.api.models import Model, load
 from cimplan.errors import InputError
 from cimplan.units import check_seconds
@@ -21,7 +22,18 @@ if TYPE_CHECKING:
     from cimplan.hardware.schema import Hardware
     from cimplan.partition.progress import ProgressCallback
     from cimplan.plan.plan import Plan
-    from cimplan.plan.schedule import Solution
+    from cimplan.plan.schedule import Schedule, Solution
+
+SOLVING_SHARE: Final = 0.8
+"""Part of a time limit after which the method ends; verifying its proof takes what is left."""
+
+PROVING_SHARE: Final = 0.9
+"""Part of a time limit after which nothing more is proven, only verified."""
+
+MEASURING_SHARE: Final = 0.25
+"""Part of the time limit of a plan that measuring the host may be planned to take."""
+
+_LEAST_S: Final = 0.01
 
 VERIFYING: Final = "verifying the proof"
 """Phase that `on_solution` is told last, when the method has ended."""
@@ -246,26 +258,38 @@ def partition(
         If no plan satisfies the constraints, with demand, limit, and a change that would.
     """
     check_seconds(time_limit_s, "time limit")
-    costed = cost(
-        model,
-        hardware,
-        profile,
-        crossbars=crossbars,
-        mvm_latency_ns=mvm_latency_ns,
-        bus_bandwidth_gbps=bus_bandwidth_gbps,
-        threads=threads,
-        progress=progress,
-    )
+    began = time.perf_counter()
+    with limits.time_limit(time_limit_s):
+        costed = cost(
+            model,
+            hardware,
+            profile,
+            crossbars=crossbars,
+            mvm_latency_ns=mvm_latency_ns,
+            bus_bandwidth_gbps=bus_bandwidth_gbps,
+            threads=threads,
+            measure_s=measuring_s(time_limit_s),
+            progress=progress,
+        )
     return solve(
         costed,
         fix=fix,
         method=method,
-        time_limit_s=time_limit_s,
+        time_limit_s=None if time_limit_s is None else max(_LEAST_S, time_limit_s - (time.perf_counter() - began)),
         seed=seed,
         warm_start=warm_start,
         curve=curve,
         on_solution=on_solution,
     )
+
+
+def measuring_s(time_limit_s: float | None) -> float | None:
+    """Return how long to measure the host for a plan with a time limit; None for as long as usual."""
+    from cimplan.cost.profile import TIME_BUDGET_S
+
+    if time_limit_s is None or MEASURING_SHARE * time_limit_s >= TIME_BUDGET_S:
+        return None
+    return MEASURING_SHARE * time_limit_s
 
 
 def solve(
@@ -298,24 +322,33 @@ def solve(
     problem = fixed(costed.problem, fixes)
     start = None if warm_start is None else warm_start.schedule_for(problem)
     began = time.perf_counter()
+
+    def left(part: float = 1.0) -> float | None:
+        if time_limit_s is None:
+            return None
+        return max(_LEAST_S, part * time_limit_s - (time.perf_counter() - began))
+
     with interrupts() as noticed:
-        solution = solve_problem(
-            problem,
-            method=method,
-            time_limit_s=time_limit_s,
-            seed=seed,
-            warm_start=start,
-            progress=on_solution,
-            curve=curve,
-            unfixed=costed.problem,
-        )
+        try:
+            with limits.time_limit(left()):
+                solution = solve_problem(
+                    problem,
+                    method=method,
+                    time_limit_s=left(SOLVING_SHARE),
+                    seed=seed,
+                    warm_start=start,
+                    progress=on_solution,
+                    curve=curve,
+                    unfixed=costed.problem,
+                )
+        except limits.TimeLimitError:
+            solution = _host_alone(problem, method, time.perf_counter() - began, start)
         free = None
-        with suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt, limits.TimeLimitError):
             if not noticed.pressed:
-                left = None if time_limit_s is None else time_limit_s - (time.perf_counter() - began)
-                solution = with_certificate(problem, solution, left)
-                left = None if time_limit_s is None else time_limit_s - (time.perf_counter() - began)
-                free = _without_fixes(costed.problem, problem, solution, left) if fixes else None
+                with limits.time_limit(left()):
+                    solution = with_certificate(problem, solution, left(PROVING_SHARE))
+                    free = _without_fixes(costed.problem, problem, solution, left(PROVING_SHARE)) if fixes else None
         noticed.hold()
         solution = _with_endings(solution, curve=curve, interrupted=noticed.pressed)
         if warm_start is None:
@@ -326,7 +359,7 @@ def solve(
             if on_solution is not None:
                 makespan = None if solution.schedule is None else solution.schedule.makespan(problem)
                 on_solution(Progress(time.perf_counter() - began, makespan, solution.lower_bound, VERIFYING))
-            with noticed.let_one_through():
+            with noticed.let_one_through(), limits.time_limit(left()):
                 yield
 
         sampled = sample(
@@ -381,6 +414,26 @@ def _unknown(name: str, operators: Iterable[str], nodes: Iterable[str]) -> Input
         why="names are those of the optimised graph, as `cimplan partition --all` lists them, and of the nodes of the "
         "model file they stand for",
         fix=f"The nearest of {len(names)} names: {nearest}" if names else "The network has no operators",
+    )
+
+
+def _host_alone(problem: Problem, method: str, took_s: float, start: Schedule | None) -> Solution:
+    """Return the answer to begin with, for a method that had none when the time was up."""
+    from cimplan.partition.timing import least_choices, list_schedule, retimed
+    from cimplan.plan.proof import STOPPED
+    from cimplan.plan.schedule import Solution
+
+    schedule = list_schedule(problem, least_choices(problem))
+    if start is not None:
+        known = retimed(problem, start.chosen, start.start)
+        schedule = min(known, schedule, key=lambda item: item.makespan(problem))
+    return Solution(
+        method=method,
+        status="feasible",
+        schedule=schedule,
+        lower_bound=0,
+        solve_s=took_s,
+        statistics={STOPPED: "time limit"},
     )
 
 

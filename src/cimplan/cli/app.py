@@ -15,6 +15,8 @@ import typer
 
 from cimplan.cli import check, compare, compile, doctor, explore, export, hardware, models, partition, reproduce, zoo
 from cimplan.cli.console import emit, fail, note, noticing_interrupts, paragraph, settle
+from cimplan.cli.guard import guarding, memory_error
+from cimplan.cli.limited import limit_commands
 from cimplan.errors import CimplanError
 
 _INTERRUPTED = 130
@@ -45,6 +47,7 @@ app.command()(reproduce.reproduce)
 app.add_typer(hardware.app, name="hardware")
 app.add_typer(zoo.app, name="zoo")
 app.command()(doctor.doctor)
+limit_commands(app)
 
 
 def _print_version(wanted: bool) -> None:
@@ -65,8 +68,9 @@ def _root(
     """Decide exactly which parts of a neural network run in computing-in-memory hardware, and how.
 
     MODEL is an ONNX file or a reference network (zoo:resnet18). Exit codes: 0 done, also with the best plan so far
-    where a time limit or Ctrl-C ended the search; 1 the question has no answer; 2 bad usage or bad input; 3 internal
-    fault; 130 interrupted with nothing in hand; 141 the reader of the output has left.
+    where a time limit or Ctrl-C ended the search; 1 the question has no answer, or none within the limits of time and
+    memory; 2 bad usage or bad input; 3 internal fault; 130 interrupted with nothing in hand; 141 the reader of the
+    output has left.
     """
 
 
@@ -81,7 +85,8 @@ def main() -> NoReturn:
     # What is done is done: Ctrl-C while the interpreter ends must not change the exit code.
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     try:
-        code = _run(debug="--debug" in sys.argv[1:] or bool(os.environ.get("CIMPLAN_DEBUG")))
+        with guarding():
+            code = _run(debug="--debug" in sys.argv[1:] or bool(os.environ.get("CIMPLAN_DEBUG")))
     finally:
         # What could not be written must not fail once more, and louder, when the interpreter ends.
         for stream in (sys.stdout, sys.stderr):
@@ -109,8 +114,7 @@ def _run(*, debug: bool) -> int | str | None:
     except MemoryError:
         if debug:
             raise
-        note("cimplan: there is not enough memory for this input.")
-        return 3
+        return fail(memory_error())
     except Exception as error:  # the last resort: a fault of ours, said as such
         if debug:
             raise

@@ -21,6 +21,7 @@ from cimplan.cli.dual_mode_options import (
     UncoveredOption,
     choose,
 )
+from cimplan.cli.limited import left_s, seconds_of
 from cimplan.cli.options import (
     DimOption,
     JsonOption,
@@ -79,9 +80,8 @@ def compile_model(
     from cimplan.api.compiling import compile as compile_network
     from cimplan.errors import InputError
     from cimplan.files import check_writable
-    from cimplan.units import parse_duration_ns
 
-    limit_s = None if time_limit is None else parse_duration_ns(time_limit) / 1e9
+    limit_s = seconds_of(time_limit)
     for path in (output, program):
         if path is not None:
             check_writable(path, *files_named(model, hardware))
@@ -96,7 +96,7 @@ def compile_model(
             readings=chosen.readings,
             split_sizes=tuple(split_size) if split_size else None,
             segment_pieces=segment_pieces,
-            time_limit_s=limit_s,
+            time_limit_s=left_s(limit_s),
             allow_uncovered=allow_uncovered,
             progress=tell,
         )
@@ -111,7 +111,10 @@ def compile_model(
     if program is not None:
         compiled.write_program(program)
     if json:
-        answer = compiled.plan.summary() | {"program_verified": True, "program_statements": compiled.statements}
+        answer = compiled.plan.summary() | {
+            "program_verified": compiled.program is not None,
+            "program_statements": compiled.statements,
+        }
         emit_json(answer if explanation is None else answer | {"explanation": explanation.to_json()})
         return
     _print(compiled, all_segments=all_segments)
@@ -222,7 +225,12 @@ def _facts(compiled: Compiled) -> list[tuple[str, str]]:
         ("uncovered", _uncovered(plan)),
         ("compiled in", f"{plan.compile_s:.2f} s"),
         ("checked", "yes, every cycle recomputed from the allocation" if plan.checked else "no"),
-        ("program", f"{compiled.statements:,} statements, verified"),
+        (
+            "program",
+            "none: the time limit or Ctrl-C came before it was verified"
+            if compiled.program is None
+            else f"{compiled.statements:,} statements, verified",
+        ),
     ]
 
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
+from cimplan.cli import guard
 from cimplan.errors import CimplanError
 
 if TYPE_CHECKING:
@@ -164,6 +165,7 @@ def noticing_interrupts() -> Iterator[Callable[[], bool]]:
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal pressed
         pressed = True
+        guard.answer()
         signal.default_int_handler(number, frame)
 
     previous = signal.signal(signal.SIGINT, handle)

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cimplan import limits
+from cimplan.cli import guard
 from cimplan.cli.console import emit, emit_json, facts, note, printable, table, terminating, working
+from cimplan.cli.limited import left_s, seconds_of
 from cimplan.cli.options import (
     DimOption,
     HardwareOption,
@@ -62,7 +65,7 @@ TimeOption = Annotated[
     typer.Option(
         "--time-limit",
         metavar="10s",
-        help="Stop solving then, with the best plan and bound so far; verifying the proof comes after.",
+        help="End then, with the best plan and bound so far: reading, measuring, solving and verifying together.",
     ),
 ]
 ThreadsOption = Annotated[int, typer.Option("--threads", min=1, max=1024, help="Threads of the host measurement.")]
@@ -107,28 +110,28 @@ def partition(
     from cimplan.files import check_writable
     from cimplan.plan.plan import Plan
     from cimplan.plan.summary import interruption
-    from cimplan.units import check_seconds, parse_duration_ns
 
     fixes = parse_fixes(fix)
-    limit_s = None if time_limit is None else parse_duration_ns(time_limit) / 1e9
-    check_seconds(limit_s, "time limit")
+    limit_s = seconds_of(time_limit)
     if output is not None:
         check_writable(output, *files_named(model, hardware), profile, warm_start)
-    start = None if warm_start is None else Plan.read(warm_start)
-    costed = costed_network(
-        model,
-        hardware,
-        profile,
-        crossbars,
-        mvm_latency,
-        bus_bandwidth,
-        threads,
-        measure_for,
-        shape,
-        dim,
-        value,
-        quiet or json,
-    )
+    with limits.time_limit(limit_s, spent_s=guard.spent_s()):
+        start = None if warm_start is None else Plan.read(warm_start)
+        costed = costed_network(
+            model,
+            hardware,
+            profile,
+            crossbars,
+            mvm_latency,
+            bus_bandwidth,
+            threads,
+            measure_for,
+            shape,
+            dim,
+            value,
+            quiet or json,
+            limit_s,
+        )
     if start is not None:
         _require_start(start, fixed(costed.problem, placed(costed, fixes)), str(warm_start))
     with interrupts() as noticed:
@@ -137,7 +140,7 @@ def partition(
                 costed,
                 fix=fixes,
                 method=method,
-                time_limit_s=limit_s,
+                time_limit_s=left_s(limit_s),
                 seed=seed,
                 warm_start=start,
                 curve=curve,
@@ -180,9 +183,10 @@ def costed_network(
     dim: list[str] | None,
     value: list[str] | None,
     quiet: bool,
+    limit_s: float | None = None,
 ) -> CostedNetwork:
     """Return what the options ask for, costed."""
-    from cimplan.api.partitioning import cost
+    from cimplan.api.partitioning import cost, measuring_s
     from cimplan.cost.profile_file import load as load_profile
     from cimplan.errors import InputError
     from cimplan.hardware import load as load_hardware
@@ -196,7 +200,7 @@ def costed_network(
         )
     latency_ns = None if mvm_latency is None else parse_duration_ns(mvm_latency)
     bandwidth_gbps = None if bus_bandwidth is None else parse_bandwidth_gbps(bus_bandwidth)
-    measure_s = None if measure_for is None else parse_duration_ns(measure_for) / 1e9
+    measure_s = measuring_s(limit_s) if measure_for is None else parse_duration_ns(measure_for) / 1e9
     chip = load_hardware(hardware)
     with working("reading the model", quiet=quiet) as tell:
         found = None if model is None else load_model(model, shape, dim, value)

@@ -8,7 +8,6 @@ is the body's.
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from cimplan.cost.profile import input_sizes, model_record, package_version, wei
 from cimplan.cost.profile_file import HostProfile, MachineRecord, Measurement, check
 from cimplan.cost.recorded import PROFILER_RESOLUTION_NS, estimates_of, node_of_operator, profile_with, spread
 from cimplan.errors import InputError
-from cimplan.files import read_json
+from cimplan.files import read_json, scratch_folder
 from cimplan.graph.layout import network_of, without_marks
 from cimplan.graph.wire import MalformedError, Node, nodes_of
 
@@ -266,7 +265,7 @@ def _matched(
     external = weights_beside(path)
     sizes = input_sizes(path, 1, shapes)
     closest: tuple[int, str] | None = None
-    with tempfile.TemporaryDirectory(prefix="cimplan-graph-", ignore_cleanup_errors=True) as name:
+    with scratch_folder("graph") as name:
         for level in LEVELS:
             saved = Path(name) / f"{level}.onnx"
             open_session(path, threads=1, optimise=True, save_to=saved, sizes=sizes, external=external, level=level)

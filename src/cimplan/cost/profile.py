@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import platform
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -20,7 +19,7 @@ from cimplan.cost.naming import with_file_nodes, with_stable_names
 from cimplan.cost.profile_file import SCHEMA_VERSION, HostProfile, MachineRecord, ModelRecord, load, record_of
 from cimplan.cost.recorded import fastest_quarter, midmean, spread
 from cimplan.errors import CimplanError, InputError
-from cimplan.files import sha256_of
+from cimplan.files import scratch_folder, sha256_of
 from cimplan.graph.operators import OperatorGraph
 from cimplan.graph.values import described
 
@@ -96,7 +95,7 @@ def measure(
 
     given = dict(shapes or {})
     known_ns = _known_reference_ns()
-    with tempfile.TemporaryDirectory(prefix="cimplan-profile-", ignore_cleanup_errors=True) as name:
+    with scratch_folder("profile") as name:
         folder = Path(name)
         prepared = _prepare(path, folder, threads, given, seed, values)
         recording = running.record(
@@ -192,7 +191,7 @@ def optimised_graph(
     """
     from cimplan.cost import runs as running
 
-    with tempfile.TemporaryDirectory(prefix="cimplan-graph-", ignore_cleanup_errors=True) as name:
+    with scratch_folder("profile") as name:
         folder = Path(name)
         given = dict(shapes or {})
         prepared = _prepare(path, folder, 1, given, 0, values)

@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 
 from cimplan.errors import InputError, did_you_mean
 from cimplan.files import read_json, require_version, sha256_of, write_text
+from cimplan.graph.bounds import check_sizes
 from cimplan.graph.operators import BITS_OF_DTYPE, MatrixWork, Operator, OperatorGraph, Recurrence, Tensor
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -31,7 +32,7 @@ def _as_tuple(value: Any) -> Any:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
 Shape = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_as_tuple)]
-Nanoseconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Nanoseconds = Annotated[float, Field(ge=0, le=1e18, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 
 
@@ -376,6 +377,7 @@ def check(profile: HostProfile, where: str) -> None:
                 where=f"{where}, tensor {name!r}",
                 fix=did_you_mean(tensor.dtype, BITS_OF_DTYPE),
             )
+    check_sizes(profile.graph(), where)
     produced = {name for op in graph.operators for name in op.outputs}
     # What operators make of constants alone is constant too, and still made by an operator.
     constants = {name for name, tensor in graph.tensors.items() if tensor.constant}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from time import monotonic
 from typing import Final, NamedTuple
@@ -21,6 +22,7 @@ from cimplan.dualmode.windows import PieceNetwork, shapes_of
 from cimplan.errors import InputError, did_you_mean
 from cimplan.graph.operators import OperatorGraph
 from cimplan.hardware.schema import DualModeChip
+from cimplan.limits import OutOfTimeError
 from cimplan.plan.dual_mode import (
     DualModePlan,
     Limits,
@@ -112,11 +114,15 @@ def compile_operators(
     """
     started = monotonic() if started is None else started
     compiler = _Compiler(operators, chip, options, started, progress)
-    best = compiler.best(options.method)
-    baseline = best if options.method == BASELINE else compiler.best(BASELINE)
-    # What a restricted method cannot beat by its own rules, another plan may: the bound is always that of all plans.
-    bound = best.lower_bound if options.method == EXACT else compiler.best(EXACT).lower_bound
-    duplicate = METHODS[options.method].rules.duplicate
+    # First, as it is quick: what is there when the time is up before the method has an answer.
+    baseline = best = compiler.best(BASELINE)
+    used, bound = BASELINE, 0
+    with suppress(OutOfTimeError, KeyboardInterrupt):
+        if options.method != BASELINE:
+            best, used = compiler.best(options.method), options.method
+        # What a restricted method cannot beat by its own rules, another plan may: the bound is that of all plans.
+        bound = best.lower_bound if options.method == EXACT else compiler.best(EXACT).lower_bound
+    duplicate = METHODS[used].rules.duplicate
     segments = assemble(best.network, best.search.choices(), compiler.model, duplicate=duplicate)
     latency = sum(segment.total_cycles for segment in segments)
     return DualModePlan(
@@ -182,7 +188,12 @@ class _Compiler:
             if self._progress is not None:
                 self._progress(f"{method}: pieces of at most {size} arrays")
             search = Search(network, self.model, rules, self._deadline)
-            found = search.run()
+            try:
+                found = search.run()
+            except (OutOfTimeError, KeyboardInterrupt):
+                if best is None:
+                    raise
+                break
             tried.append(size)
             lower = found.lower_bound if best is None else min(best.lower_bound, found.lower_bound)
             if best is None or found.cycles < best.found.cycles:

@@ -30,6 +30,7 @@ from cimplan.dualmode.repeats import CostTable, Repeats, Signatures
 from cimplan.dualmode.variants import SegmentModel, Variant
 from cimplan.dualmode.windows import PartRange, PieceNetwork, Window
 from cimplan.errors import InternalError
+from cimplan.limits import watch
 
 Cuts = Literal["free", "greedy", "per_operator"]
 
@@ -149,6 +150,7 @@ class Search:
         end = 0
         while end < pieces:
             end += 1
+            watch()
             if self._deadline is not None and not late and monotonic() > self._deadline:
                 late, repeats = True, None
             begin, fitting = self._first(end, starts, late)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from cimplan.dualmode.split import PartSize, Shape, SplitOperator
+from cimplan.errors import InputError
 from cimplan.hardware.schema import DualModeChip
 from cimplan.plan.dual_mode import NETWORK, MatrixOperator, Readings
 
@@ -35,6 +36,10 @@ class Window(NamedTuple):
 
     ranges: tuple[PartRange, ...]
     sizes: tuple[PartSize, ...]
+
+
+MOST_PIECES: Final = 2_000_000
+"""Pieces of all operators together: a list has an entry for each."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,13 @@ class PieceNetwork:
                 alike[key] = SplitOperator(shape, split_size, chip)
             splits.append(alike[key])
             offsets.append(offsets[-1] + alike[key].pieces)
+            if offsets[-1] > MOST_PIECES:
+                raise InputError(
+                    f"the network falls into more than {MOST_PIECES:,} pieces on this chip",
+                    where=f"operator {op.name!r}",
+                    why=f"its matrix is {op.outputs} x {op.inputs} in {op.groups} groups",
+                    fix="Check the sizes of the model, or take a chip with more or larger arrays",
+                )
             known = len(op.reads) > 1 and NETWORK not in op.reads
             totals.append(sum(operators[source].output_bytes for source in op.reads) if known else 0)
             for source in op.waits_for:

@@ -16,7 +16,6 @@ providers follows the plan if it is opened with `LAYER_ASSIGNMENT`.
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cimplan.cost.problem import CIM, HOST
 from cimplan.errors import InputError, InternalError
 from cimplan.export.matching import match_operators
-from cimplan.files import is_file, replacing, sha256_of, write_json
+from cimplan.files import is_file, replacing, scratch_folder, sha256_of, write_json
 from cimplan.graph.wire import Edited, field_start
 from cimplan.plan.plan import Plan
 from cimplan.units import format_size
@@ -236,7 +235,7 @@ def _optimised(
             why=f"the plan is of {plan.model!r} with SHA-256 {known}, this file has {found}",
             fix="Give the model the plan was made for",
         )
-    with tempfile.TemporaryDirectory(prefix="cimplan-export-", ignore_cleanup_errors=True) as name:
+    with scratch_folder("export") as name:
         saved = Path(name) / _SAVED
         graph, _ = optimised_graph(model, shapes=shapes, values=values, save_to=saved)
         proto = onnx.load(saved, load_external_data=False)

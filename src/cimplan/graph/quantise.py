@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cimplan.errors import InputError
-from cimplan.files import replacing
+from cimplan.files import replacing, scratch_folder
 from cimplan.graph.calibration import Calibration, Sample, calibration_from, random_calibration
 from cimplan.graph.external import require_external_data
 from cimplan.graph.nodes import TensorType, dtype_code
@@ -220,7 +219,7 @@ def _run(
     import onnx
 
     # The quantiser leaves files beside its input while it works, so it is given the model in a folder of its own.
-    with _quiet(), _refusals_of(source), tempfile.TemporaryDirectory(prefix="cimplan-") as folder:
+    with _quiet(), _refusals_of(source), scratch_folder("quantise") as folder:
         model, graph = _prepared(source, Path(folder), shapes, values, large=large)
         weighted = weighted_operators(model, graph)
         reasons = {item.name: no_8_bit_form(item) for item in weighted}

@@ -11,6 +11,7 @@ from cimplan.errors import InputError
 from cimplan.graph.attention import split_attention
 from cimplan.graph.binding import bind_inputs
 from cimplan.graph.bodies import body_of
+from cimplan.graph.bounds import check_sizes
 from cimplan.graph.expansion import require_bounded_functions
 from cimplan.graph.external import check_external_data, small_external_value
 from cimplan.graph.lowering import FROM_CONSTANTS, NO_PRODUCT, lower
@@ -352,13 +353,15 @@ class _Reader:
                 self.outputs,
             )
         )
-        return OperatorGraph(
+        found = OperatorGraph(
             name=self.name,
             operators=tuple(operators),
             tensors={name: self._tensor(name, types[name], name in constants) for name in named},
             inputs=tuple(value.name for value in self.inputs),
             outputs=tuple(self.outputs),
         )
+        check_sizes(found, self.where)
+        return found
 
     def _constant_types(self) -> dict[str, TensorType]:
         """Return the types of the initializers."""

@@ -1,16 +1,17 @@
-"""The time limit of the exact method."""
+"""The time limit of the exact method, and the one around it."""
 
 from __future__ import annotations
 
 import time
 
+from cimplan import limits
+from cimplan.limits import OutOfTimeError
 
-class OutOfTimeError(Exception):
-    """The time limit has passed; caught inside the exact method."""
+__all__ = ["OutOfTimeError", "watch"]
 
 
 def watch(deadline: float | None) -> None:
-    """Raise if a `time.perf_counter` has passed.
+    """Raise if a `time.perf_counter` has passed, or the deadline that counts here.
 
     Raises
     ------
@@ -19,3 +20,4 @@ def watch(deadline: float | None) -> None:
     """
     if deadline is not None and time.perf_counter() > deadline:
         raise OutOfTimeError
+    limits.watch()

@@ -121,8 +121,8 @@ def solve(
     if warm_start is not None:
         attempt.offer(retimed(problem, warm_start.chosen, warm_start.start), "warm start")
     attempt.raise_bound(bounds.lower_bound(problem), None, "elementary bounds")
-    network = Network(problem)
     try:
+        network = Network(problem)
         for effort in _EFFORTS:
             if problem.host_cores == 1 and (effort == _EFFORTS[0] or not attempt.closed):
                 _decompose(attempt, network, effort)
@@ -137,7 +137,8 @@ def solve(
     except KeyboardInterrupt:
         attempt.statistics["stopped"] = "interrupted"
     if not attempt.closed:
-        attempt.offer_baselines()
+        with suppress(OutOfTimeError):
+            attempt.offer_baselines()
     return attempt.solution()
 
 

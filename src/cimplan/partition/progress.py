@@ -6,7 +6,9 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from cimplan import limits
 
 Result = TypeVar("Result")
 
@@ -40,6 +42,9 @@ class Progress:
         return (self.makespan - self.lower_bound) / self.makespan if self.makespan else 0.0
 
 
+PATIENCE_S: Final = 0.5
+"""Seconds that a solver has to return what it has found, once it was asked to stop."""
+
 ProgressCallback: TypeAlias = Callable[[Progress], None]
 """Called from the solver's thread; must be quick and must not raise."""
 
@@ -53,9 +58,9 @@ class Outcome(Generic[Result]):
 
 
 def interruptible(
-    work: Callable[[], Result], stop: Callable[[], None], *, patience_s: float = 5.0, poll_s: float = 0.1
+    work: Callable[[], Result], stop: Callable[[], None], *, patience_s: float = PATIENCE_S, poll_s: float = 0.1
 ) -> Outcome[Result]:
-    """Run a call into a solver so that Ctrl-C stops it and keeps what it has found.
+    """Run a call into a solver so that Ctrl-C, and the time limit around it, stop it and keep what it has found.
 
     A solver written in C++ holds the main thread, where Python would notice Ctrl-C, and some replace the signal
     handler for good. So the solver runs in a thread of its own; Ctrl-C reaches the waiting main thread, which asks
@@ -94,11 +99,11 @@ def interruptible(
     try:
         threading.Thread(target=run, name="cimplan-solver", daemon=True).start()
         while not done.wait(poll_s):
-            pass
-    except KeyboardInterrupt:
-        interrupted = True
+            limits.watch()
+    except (KeyboardInterrupt, limits.OutOfTimeError) as reason:
+        interrupted = isinstance(reason, KeyboardInterrupt)
         stop()
-        with suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt, limits.OutOfTimeError), limits.unlimited():
             done.wait(patience_s)
     if faults:
         raise faults[0]

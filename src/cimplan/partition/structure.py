@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from cimplan import limits
 from cimplan.cost.problem import Problem
 
 
@@ -113,6 +114,7 @@ class Network:
         while layer:
             grown: dict[int, int] = {}
             for done, free in layer.items():
+                limits.watch()
                 for i in members(free):
                     then = done | 1 << i
                     if then not in grown:

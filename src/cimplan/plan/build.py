@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from cimplan.cost.problem import HOST, Option, Problem
 from cimplan.errors import InternalError, NoAnswerError
+from cimplan.limits import TimeLimitError
 from cimplan.plan.certificate import Step
 from cimplan.plan.check import check, require
 from cimplan.plan.curve import look_at, own_schedule, prove_steps
@@ -315,7 +316,7 @@ def _curve(
     if not points:
         return ()
     steps = [Step(problem.budget, round(proven.part.bound_ns / tick_ns))]
-    with suppress(KeyboardInterrupt), context.verifying():
+    with suppress(KeyboardInterrupt, TimeLimitError), context.verifying():
         found = prove_steps(problem, solution.curve_proofs, nodes=PROOF_NODES, search_nodes=PROOF_SEARCH_NODES)
         if found.refuted:
             raise InternalError(

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from cimplan.limits import watch
+
 STEPS_PER_NODE: Final = 256
 """Steps that count as much as one node."""
 
@@ -39,7 +41,10 @@ class Effort:
         ------
         OutOfEffortError
             If there are not so many left.
+        OutOfTimeError
+            If the time limit around the verification has passed.
         """
+        watch()
         if self.nodes < nodes:
             self.nodes = 0
             raise OutOfEffortError

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cimplan.cost.problem import HOST, Problem
+from cimplan.limits import TimeLimitError
 from cimplan.plan.certificate import Certificate
 from cimplan.plan.certificate_check import CertificateReport, verify_certificate
 from cimplan.plan.document import Claim, ProofPart
@@ -28,6 +29,9 @@ STOPPED: Final = "stopped"
 """Entry of a plan's statistics: what stopped the method, among others `INTERRUPTED`."""
 
 INTERRUPTED: Final = "interrupted"
+
+PROOF_OUT_OF_TIME: Final = "the time limit ended verifying"
+"""Note of a proof that could not be verified in what the method left of the time limit."""
 
 PROOF_INTERRUPTED: Final = "verifying was interrupted"
 """Note of a proof whose verification Ctrl-C has ended."""
@@ -97,8 +101,8 @@ def prove(
     """Verify the lower bound of an answer as far as a few seconds go.
 
     Where a method claims more than its certificate, the search of the verifier may still reach it: then the
-    certificate says so. Where that search finds something quicker, the claim is dropped. Ctrl-C ends the verification,
-    not the plan; after one that ended the solve early there is less verification.
+    certificate says so. Where that search finds something quicker, the claim is dropped. Ctrl-C and the time limit
+    end the verification, not the plan; after one that ended the solve early there is less verification.
 
     Parameters
     ----------
@@ -139,6 +143,8 @@ def prove(
                     report = better if better.verified else replace(report, notes=better.notes)
     except KeyboardInterrupt:
         interrupted = (PROOF_INTERRUPTED,)
+    except TimeLimitError:
+        interrupted = (PROOF_OUT_OF_TIME,)
     report.require()
     verified = report.verified and report.bound >= bound
     part = ProofPart(

@@ -9,7 +9,7 @@ from cimplan.cost.problem import CIM, HOST
 from cimplan.plan.build import VERIFY_S
 from cimplan.plan.document import OperatorPart
 from cimplan.plan.plan import Plan
-from cimplan.plan.proof import INTERRUPTED, PROOF_INTERRUPTED, REFUTED, STOPPED
+from cimplan.plan.proof import INTERRUPTED, PROOF_INTERRUPTED, PROOF_OUT_OF_TIME, REFUTED, STOPPED
 from cimplan.plan.sampled import SAMPLES, SAMPLES_SOLVED
 from cimplan.plan.words import fixes_words, price_of_fixes, word_of
 from cimplan.units import format_duration, format_size
@@ -216,6 +216,8 @@ def _certificate(plan: Plan) -> str:
     if PROOF_INTERRUPTED in proof.notes:
         after = f" after {seconds}" if seconds else ""
         return f"not verified: that was interrupted{after}, {goes_on}"
+    if PROOF_OUT_OF_TIME in proof.notes:
+        return f"not verified: the time limit came first, {goes_on}"
     if proof.bound_ns == 0:
         than = f" than {seconds}" if seconds else ""
         return f"not verified: that takes more search{than}, {goes_on}"
