@@ -194,7 +194,7 @@ def test_the_exit_codes_and_the_time_limit_are_explained(cimplan):
     assert "0 done, also with the best plan so far where a time limit or Ctrl-C ended the search" in helped
     assert "130 interrupted with nothing in hand" in helped
     helped = " ".join(cimplan("partition", "--help").out.split())
-    assert "verifying the proof comes after" in helped
+    assert "reading, measuring, solving and verifying together" in helped
 
 
 def test_a_phase_has_a_clock_that_runs_by_itself(monkeypatch):
