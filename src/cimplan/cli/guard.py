@@ -71,7 +71,9 @@ def memory_limit_bytes(text: str | None) -> int | None:
         raise InputError(error.what, where=where, why=error.why, fix=error.fix or "Write a size such as 8GB") from error
     if found < _LEAST_BYTES:
         least = format_size(_LEAST_BYTES)
-        raise InputError(f"{text} of memory is too little", where=where, why=f"nothing runs in less than {least}")
+        raise InputError(
+            f"{text} of memory is too little", where=where, why=f"nothing runs in less than {least}", fix="Give more"
+        )
     return found
 
 
