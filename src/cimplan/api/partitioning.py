@@ -35,6 +35,9 @@ MEASURING_SHARE: Final = 0.25
 
 _LEAST_S: Final = 0.01
 
+_FINISHING_S_PER_OPERATOR: Final = 1e-3
+"""Seconds to keep for what is done with a schedule before it is a plan."""
+
 VERIFYING: Final = "verifying the proof"
 """Phase that `on_solution` is told last, when the method has ended."""
 
@@ -322,11 +325,15 @@ def solve(
     problem = fixed(costed.problem, fixes)
     start = None if warm_start is None else warm_start.schedule_for(problem)
     began = time.perf_counter()
+    ends_s = time_limit_s
+    if ends_s is not None:
+        # Checking, replaying and explaining the plan come last, and are not to be cut short.
+        ends_s = max(ends_s / 2, ends_s - _FINISHING_S_PER_OPERATOR * len(problem))
 
     def left(part: float = 1.0) -> float | None:
-        if time_limit_s is None:
+        if ends_s is None:
             return None
-        return max(_LEAST_S, part * time_limit_s - (time.perf_counter() - began))
+        return max(_LEAST_S, part * ends_s - (time.perf_counter() - began))
 
     with interrupts() as noticed:
         try:
@@ -352,7 +359,8 @@ def solve(
         noticed.hold()
         solution = _with_endings(solution, curve=curve, interrupted=noticed.pressed)
         if warm_start is None:
-            solution = _not_empty_handed(problem, solution)
+            with suppress(limits.TimeLimitError), limits.time_limit(None if ends_s is None else 1.0):
+                solution = _not_empty_handed(problem, solution)
 
         @contextmanager
         def verifying() -> Iterator[None]:
