@@ -37,7 +37,7 @@ BODIES = {
     ("body", "options", "said"),
     [
         ("python", ["--time-limit", "1s"], "the time limit of 1 s has passed"),
-        ("native", ["--time-limit", "1s"], "did not stop by itself"),
+        ("native", ["--time-limit", "4s"], "did not stop by itself"),
         ("memory", ["--memory-limit", "600MB"], "more memory than the limit of 600 MB"),
         ("one allocation", ["--memory-limit", "600MB"], "more memory than the limit of 600 MB"),
     ],

@@ -19,7 +19,6 @@ import json
 import os
 import select
 import signal
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -45,6 +44,7 @@ _START_OF_PROCESS = 19
 """Field of /proc/self/stat after the name: when the process began, in clock ticks."""
 
 _NEWLINE = 10
+_STANDARD_ERROR = 2
 _FIRST_OF_TEXT = 32
 
 _active: Guard | None = None
@@ -277,6 +277,8 @@ class _Watcher:
         self._asked: float | None = None
         self._answered = False
         self._asked_memory: float | None = None
+        self._waited_s = 0.0
+        self._looked = time.monotonic()
 
     def run(self) -> None:
         """Watch until the other process ends, which closes the pipe."""
@@ -287,9 +289,14 @@ class _Watcher:
                 os.close(stream)
         while self._listen(self._wait_s()):
             now = time.monotonic()
-            if self._asked is not None and now > self._asked + PATIENCE_S:
+            late = self._deadline is not None and now > self._deadline
+            # Where the machine stood still, the other process had no time to answer either: not all of it counts.
+            passed_s = min(now - self._looked, _POLL_S)
+            self._looked = now
+            self._waited_s = self._waited_s + passed_s if late or self._asked is not None else 0.0
+            if self._waited_s > PATIENCE_S and self._asked is not None:
                 self._end("interrupted; what was running did not stop by itself and was ended")
-            if self._deadline is not None and now > self._deadline + PATIENCE_S:
+            if self._waited_s > PATIENCE_S:
                 self._end(
                     str(limits.time_limit_error(self._limit_s))
                     + " What was running did not stop by itself and was ended."
@@ -297,9 +304,9 @@ class _Watcher:
             self._look_at_memory(now)
 
     def _wait_s(self) -> float | None:
-        waits = [_POLL_S] if self._memory is not None else []
-        waits += [max(0.01, at + PATIENCE_S - time.monotonic()) for at in (self._asked, self._deadline) if at]
-        return min(waits, default=None)
+        if self._memory is not None or self._asked is not None:
+            return _POLL_S
+        return None if self._deadline is None else max(_POLL_S, self._deadline - time.monotonic())
 
     def _listen(self, timeout: float | None) -> bool:
         """Take in messages; return whether there will be more."""
@@ -353,8 +360,7 @@ class _Watcher:
         for name in self._files:
             _remove(Path(name))
         with suppress(OSError):
-            sys.stderr.write(f"cimplan: {why}\n")
-            sys.stderr.flush()
+            os.write(_STANDARD_ERROR, f"cimplan: {why}\n".encode(errors="backslashreplace"))
         os.kill(self._parent, signal.SIGHUP)
         os.kill(self._parent, signal.SIGCONT)
         # Under nohup, or where the C library could not be asked.
