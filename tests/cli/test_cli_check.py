@@ -183,6 +183,19 @@ def test_costs_of_another_network_are_found_and_not_known_without_it(cimplan, pl
     assert faster.json["costs"] == "differ" and any("cim_ns is" in line for line in faster.json["differences"])
 
 
+def test_operators_that_stand_for_other_nodes_of_the_file_are_found(cimplan, plan_file, tmp_path):
+    plan = json.loads(plan_file.read_text())
+    one, other = [item for item in plan["operators"] if item["file_nodes"] and item["place"] == "cim"][:2]
+    one["file_nodes"], other["file_nodes"] = other["file_nodes"], one["file_nodes"]
+    path = tmp_path / "swapped.json"
+    path.write_text(json.dumps(plan))
+    found = cimplan("check", path, "--model", "zoo:mobilenet_v2", "--json")
+    assert found.code == 1 and found.json["costs"] == "differ"
+    assert [line.split(" is ")[0] for line in found.json["differences"]] == [
+        f"operator {item['name']!r}: file_nodes" for item in (one, other)
+    ]
+
+
 def test_dropped_dependencies_are_found_by_the_model(cimplan, tmp_path):
     from cimplan.api.partitioning import cost
     from cimplan.partition.exact import solve

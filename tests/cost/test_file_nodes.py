@@ -107,6 +107,32 @@ def test_a_quantised_convolution_stands_for_its_quantisers_too(tmp_path: Path) -
     assert set(convolutions.values()) == {1}
 
 
+def test_each_of_several_convolutions_with_relu_stands_for_its_own_nodes_alone(tmp_path: Path) -> None:
+    """ONNX Runtime fuses a Relu first and then calls the blocked convolution after the result of the Relu."""
+    nodes, weights = [], []
+    for index, (before, after) in enumerate([(3, 16), (16, 20), (20, 32)]):
+        padded, pads = f"r{index - 1}" if index else "x", [1, 1, 1, 1]
+        if index == 2:
+            nodes.append(helper.make_node("Pad", [padded, "pads"], ["p2"], name="pad2"))
+            padded, pads = "p2", [0, 0, 0, 0]
+        nodes.append(helper.make_node("Conv", [padded, f"w{index}"], [f"c{index}"], name=f"conv{index}", pads=pads))
+        nodes.append(helper.make_node("Relu", [f"c{index}"], [f"r{index}"], name=f"relu{index}"))
+        weights.append(weight(f"w{index}", after, before, 3, 3))
+    weights.append(numpy_helper.from_array(np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64), "pads"))
+    graph = helper.make_graph(
+        nodes,
+        "chain",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 12, 12])],
+        [helper.make_tensor_value_info("r2", TensorProto.FLOAT, [1, 32, 12, 12])],
+        weights,
+    )
+    path = tmp_path / "chain.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    found = fold_reorders(estimate(path, "cortex-a72").graph()).graph
+    expected = [("conv0", "relu0"), ("conv1", "relu1"), ("pad2", "conv2", "relu2")]
+    assert [op.file_nodes for op in found.operators] == expected
+
+
 @pytest.mark.parametrize("change", [lambda net: net, without_names])
 def test_a_plan_says_it_and_takes_the_names_of_the_file(
     change: Callable[[onnx.ModelProto], onnx.ModelProto], tmp_path: Path

@@ -344,3 +344,11 @@ def test_without_any_reorder_a_new_one_is_as_quick_as_the_quickest_operator_allo
     rates = ReorderTimes.of(graph, {op.name: ns for op, ns in zip(graph.operators, times, strict=True)})
     # The product reads 400 bytes and 400 of weights and writes 400 in 300 ns: a quarter of a nanosecond a byte.
     assert rates.into_blocks_ns(SIZE_BYTES) == rates.out_of_blocks_ns(SIZE_BYTES) == pytest.approx(2 * 0.25 * 400)
+
+
+def test_a_tiny_reorder_does_not_say_what_a_large_one_takes() -> None:
+    rates = ReorderTimes(10.0, 20.0, {}, beyond_ns_per_byte=0.5, largest_bytes=100)
+    assert rates.into_blocks_ns(100) == 1000 and rates.out_of_blocks_ns(100) == 2000
+    assert rates.into_blocks_ns(1100) == 1000 + 500 and rates.out_of_blocks_ns(1100) == 2000 + 500
+    # A measured rate that is lower than that of any other operator holds for larger tensors too.
+    assert ReorderTimes(0.2, 0.2, {}, beyond_ns_per_byte=0.5, largest_bytes=100).into_blocks_ns(1000) == 200

@@ -154,11 +154,16 @@ class ReorderTimes:
     Each direction at the mean rate of its measured reorders; one that was never measured at the other's. If there is
     no reorder at all, both at twice the least time per byte that any operator of the profile takes for what it reads
     and writes: a reorder reads and writes the tensor, and nothing moves bytes quicker than the quickest operator does.
+    Only matrix work and blocked operators count, as others (Shape, Reshape, Gather) need not touch what they are given.
+    The bytes of a tensor beyond the largest that was measured take no more than that either: most of the time of a
+    reorder of some hundred bytes is what any operator costs to run at all.
     """
 
     into_ns_per_byte: float
     out_ns_per_byte: float
     measured: Mapping[str, float]
+    beyond_ns_per_byte: float = math.inf
+    largest_bytes: int = 0
 
     @classmethod
     def of(cls, graph: OperatorGraph, host_ns: Mapping[str, float]) -> ReorderTimes:
@@ -173,24 +178,31 @@ class ReorderTimes:
         """
 
         def rate(op_type: str) -> float | None:
-            found = [op for op in graph.operators if is_reorder(op, op_type)]
+            found = [op for op in reorders if op.op_type == op_type]
             size = sum(_size(graph, op.outputs) for op in found)
             return math.fsum(host_ns[op.name] for op in found) / size if size else None
 
+        reorders = [op for op in graph.operators if is_reorder(op, REORDER_INPUT) or is_reorder(op, REORDER_OUTPUT)]
         into, out = rate(REORDER_INPUT), rate(REORDER_OUTPUT)
+        touching = [op for op in graph.operators if op.work is not None or op.domain == NCHWC]
+        moved = ((op, _size(graph, (*dict.fromkeys(op.inputs), *op.outputs))) for op in touching)
+        beyond = 2 * min((host_ns[op.name] / size for op, size in moved if size and host_ns[op.name]), default=0.0)
         if into is None and out is None:
-            moved = ((op, _size(graph, (*dict.fromkeys(op.inputs), *op.outputs))) for op in graph.operators)
-            quickest = min((host_ns[op.name] / size for op, size in moved if size and host_ns[op.name]), default=0.0)
-            into = out = 2 * quickest
-        return cls(into or out or 0.0, out or into or 0.0, host_ns)
+            into = out = beyond
+        largest = max((_size(graph, op.outputs) for op in reorders), default=0)
+        return cls(into or out or 0.0, out or into or 0.0, host_ns, beyond, largest)
 
     def into_blocks_ns(self, size_bytes: int) -> float:
         """Return the time to turn a tensor of this size to blocks."""
-        return self.into_ns_per_byte * size_bytes
+        return self._ns(self.into_ns_per_byte, size_bytes)
 
     def out_of_blocks_ns(self, size_bytes: int) -> float:
         """Return the time to turn a tensor of this size back."""
-        return self.out_ns_per_byte * size_bytes
+        return self._ns(self.out_ns_per_byte, size_bytes)
+
+    def _ns(self, ns_per_byte: float, size_bytes: int) -> float:
+        beyond = max(0, size_bytes - self.largest_bytes)
+        return ns_per_byte * (size_bytes - beyond) + min(ns_per_byte, self.beyond_ns_per_byte) * beyond
 
 
 def of_network(profile: HostProfile, model: Path) -> HostProfile:

@@ -122,8 +122,8 @@ def convolution(node: NodeView, output: TensorType, constant: Callable[[int], bo
     M = C_out / groups, N = C_in / groups · Π kernel, one vector per output position: N_mvm = batch · Π output
     extents. The kernel is that of the weight, so `kernel_shape` may be absent and a 1×7 kernel stays 1×7. Padding
     counts: its zeros occupy rows like data. Strides, dilations and `auto_pad` act through the output extents. Grouped
-    and depthwise convolutions are `groups` independent matrices. The bias is added outside the array. In the blocked
-    layout of ONNX Runtime (com.microsoft.nchwc) channels are padded to whole blocks of 8 or 16 and count as such.
+    and depthwise convolutions are `groups` independent matrices. The bias is added outside the array. What
+    ONNX Runtime pads channels to in its blocked layout (com.microsoft.nchwc) is the host's and does not count.
     """
     index = _row(node).weight
     filters = node.shape(index)

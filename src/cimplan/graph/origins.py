@@ -3,7 +3,8 @@
 ONNX Runtime fuses operators, changes their layout and moves what is between them. Most tensors keep their names through
 that: an operator stands for everything between the tensors it reads and those it makes. Where a tensor got a new name
 (blocked and channels-last layouts), the operator is called after the node or the tensor of the file it began as; what
-was fused behind it follows from the data: a single reader of its result, all of whose other inputs the operator has.
+was fused behind it follows from the data: a single reader of its result, all of whose other inputs the operator has. A
+product is never fused behind another operator, and a Pad only into what follows it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from cimplan.graph.attention import PROJECTION, SPLIT
 from cimplan.graph.nodes import captured_names, domain_of
 from cimplan.graph.operators import Operator, OperatorGraph
 from cimplan.graph.structure import unique_names
+from cimplan.operator_types import TABLE
 
 if TYPE_CHECKING:
     import onnx
@@ -27,6 +29,8 @@ _MARKS = re.compile(r"(?:_token_\d+|_nchwc|_nhwc|/\w*Fusion/?|/\w*Fused\w*/?)+$"
 _SAME_DATA = frozenset(
     {"ReorderInput", "ReorderOutput", "Transpose", "Reshape", "Identity", "Cast", "QuantizeLinear", "DequantizeLinear"}
 )
+# What is fused, if at all, into the operator that reads its result.
+_WITH_WHAT_FOLLOWS = frozenset({"DequantizeLinear", "Pad"})
 _NUMBER = re.compile(r"_\d+$")
 
 
@@ -172,9 +176,11 @@ class _Trace:
             (reader,) = readers
             node = self._nodes[reader]
             outputs = [name for name in node.output if name]
+            domain = domain_of(node)
             if (
                 reader in self._claimed
-                or (domain_of(node) == "" and node.op_type == "DequantizeLinear")
+                or (domain, node.op_type) in TABLE
+                or (domain == "" and node.op_type in _WITH_WHAT_FOLLOWS)
                 or len(outputs) != 1
                 or outputs[0] in self._made_by_name
                 or not all(name in has or name in own for name in self._reads[reader])

@@ -60,6 +60,7 @@ def _network(plan: Plan, problem: Problem, context: PlanContext) -> Iterator[str
         for name, found, rebuilt in (
             ("reorder_ns", operator.reorder_ns, context.reorder_ns.get(operator.name, 0.0)),
             ("network_bytes", operator.network_bytes, context.network_bytes.get(operator.name, 0)),
+            ("file_nodes", operator.file_nodes, context.file_nodes.get(operator.name, ())),
         ):
             if name in operator.model_fields_set and found != rebuilt:
                 yield f"{where}: {name} is {found!r}, rebuilt {rebuilt!r}"
