@@ -6,11 +6,30 @@ ends with its exit code: 1 the question has no answer, 2 bad usage or bad input,
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+_LONGEST_WORD = 300
+_WORD = re.compile(rf"\S{{{_LONGEST_WORD + 1},}}")
+_NAME_LIMIT = 200
+_KNOWN_SHOWN = 50
+
+
+def shortened(text: str) -> str:
+    """Return text for people, in which the middle of names longer than any real one is left out.
+
+    Files hold names of any length; names of files and of operators have some tens of characters, paths a few hundred.
+    """
+
+    def cut(found: re.Match[str]) -> str:
+        return f"{found[0][:100]}…{found[0][-50:]}"
+
+    return _WORD.sub(cut, text) if len(text) > _LONGEST_WORD else text
 
 
 class CimplanError(Exception):
@@ -38,10 +57,10 @@ class CimplanError(Exception):
         super().__init__(what)
 
     def __str__(self) -> str:
-        """Return the whole message as one paragraph."""
+        """Return the whole message as one paragraph; names that no reader would finish are shortened."""
         head = f"{self.where}: {self.what}" if self.where else self.what
         parts = [part if part.endswith("?") else part.rstrip(".") + "." for part in (head, self.why, self.fix) if part]
-        return " ".join(parts)
+        return shortened(" ".join(parts))
 
     def __reduce__(self) -> tuple[object, ...]:
         """Keep every field when the error crosses a process boundary."""
@@ -86,7 +105,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         A sentence for the `fix` of an error.
     """
     names = sorted(known)
-    close = get_close_matches(name, names, n=1, cutoff=0.5)
+    # Comparing takes the product of both lengths, and a name that long is no slip of the finger.
+    alike = [candidate for candidate in names if len(candidate) <= _NAME_LIMIT] if len(name) <= _NAME_LIMIT else []
+    close = get_close_matches(name, alike, n=1, cutoff=0.5)
     if close:
         return f"Did you mean {close[0]!r}?"
-    return f"Known names: {', '.join(names)}"
+    more = f" and {len(names) - _KNOWN_SHOWN} more" if len(names) > _KNOWN_SHOWN else ""
+    return f"Known names: {', '.join(names[:_KNOWN_SHOWN])}{more}"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import re
+import stat
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from cimplan.errors import InputError
 from cimplan.units import format_size
@@ -70,10 +73,45 @@ def is_folder(path: Path) -> bool:
         return False
 
 
+def open_input(path: Path, *, pipes: bool = False) -> BinaryIO:
+    """Open a file for reading, without ever waiting for somebody to write to it.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    pipes : bool
+        Take a pipe that somebody writes to, too, as a shell makes for ``<(command)``; one that nobody writes to is
+        empty. Devices never are.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read, or is no file; `strerror` says why in every case.
+    """
+    wait = getattr(os, "O_NONBLOCK", 0)
+    try:
+        handle = os.open(path, os.O_RDONLY | wait | getattr(os, "O_BINARY", 0))
+    except ValueError as error:  # a null character
+        raise OSError(errno.EINVAL, "that is the name of no file", str(path)) from error
+    try:
+        kind = os.fstat(handle).st_mode
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
+        if not stat.S_ISREG(kind) and not (pipes and stat.S_ISFIFO(kind)):
+            raise OSError(errno.EINVAL, "it is a device or a pipe, not a file", str(path))
+        if wait:
+            os.set_blocking(handle, True)
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file's content as hex digits, read in bounded memory."""
     digest = hashlib.sha256()
-    with path.open("rb") as stream:
+    with open_input(path) as stream:
         while chunk := stream.read(_CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
@@ -143,6 +181,7 @@ def check_writable(path: Path, *inputs: Path | None) -> None:
                 fix="Choose another folder",
             )
         if not path.exists():
+            path.resolve()
             return
         if not path.is_file():
             why = "it is a folder" if path.is_dir() else "it is a device or a pipe, not a file"
@@ -152,8 +191,9 @@ def check_writable(path: Path, *inputs: Path | None) -> None:
                 raise InputError(
                     "the output is a file that the command reads", where=str(path), fix="Choose another file"
                 )
-    except OSError as error:
-        raise InputError(f"cannot write {str(path)!r}", why=str(error.strerror), fix="Choose another file") from error
+    except (OSError, RuntimeError) as error:
+        why = str(error.strerror) if isinstance(error, OSError) else "its links lead in a circle"
+        raise InputError(f"cannot write {str(path)!r}", why=why, fix="Choose another file") from error
 
 
 def write_text(path: Path, text: str) -> None:
@@ -187,14 +227,14 @@ def read_json(path: Path, kind: str) -> Any:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
+            counts = Counter(name for name, _ in pairs)
+            twice = next(name for name, count in counts.items() if count > 1)
             raise InputError(f"the key {twice!r} is given twice", where=str(path), fix=_READ_FIX)
         return found
 
     try:
-        with path.open("rb") as stream:
-            # A pipe or a device has no size to look at first.
+        with open_input(path, pipes=True) as stream:
+            # A pipe has no size to look at first.
             content = stream.read(SIZE_LIMIT_BYTES + 1)
         if len(content) > SIZE_LIMIT_BYTES:
             limit = format_size(SIZE_LIMIT_BYTES)

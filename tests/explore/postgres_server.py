@@ -20,17 +20,40 @@ import pytest
 import sqlalchemy as sa
 
 
-@dataclass(frozen=True)
+@dataclass
 class Server:
     port: int
     user: str
     password: str
+    folder: Path
+    prefix: list[str]
+    programs: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        settings = ["listen_addresses=127.0.0.1", f"unix_socket_directories={self.folder}", "fsync=off"]
+        with (self.folder / "log").open("a") as log:
+            self.process = subprocess.Popen(
+                [*self.prefix, self.programs / "postgres", "-D", self.folder / "data", "-p", str(self.port)]
+                + [word for setting in settings for word in ("-c", setting)],
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+            )
+        _wait_until_ready(self.programs, self, self.process, self.folder / "log")
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.send_signal(signal.SIGINT)  # PostgreSQL's fast shutdown: open sessions are ended
+            self.process.wait(30)
+            self.process = None
 
     @contextmanager
     def database(self) -> Iterator[str]:
         """Give the address of a fresh database."""
         name = f"db_{secrets.token_hex(6)}"
-        admin = sa.create_engine(self.url().replace("postgresql:", "postgresql+pg8000:"), isolation_level="AUTOCOMMIT")
+        address = self.url().replace("postgresql:", "postgresql+pg8000:")
+        admin = sa.create_engine(address, isolation_level="AUTOCOMMIT", pool_pre_ping=True)
         try:
             with admin.connect() as connection:
                 connection.exec_driver_sql(f"create database {name}")
@@ -63,32 +86,20 @@ def binaries() -> Path:
 @contextmanager
 def started() -> Iterator[Server]:
     programs = binaries()
-    server = Server(_free_port(), "cimplan", secrets.token_hex(8))
     folder = Path(tempfile.mkdtemp(prefix="cimplan-postgres-"))
-    process = None
+    server = Server(_free_port(), "cimplan", secrets.token_hex(8), folder, [], programs)
     try:
         secret = folder / "secret"
         secret.write_text(server.password)
-        prefix = _as_somebody(folder, secret)
+        server.prefix = _as_somebody(folder, secret)
         initdb = [programs / "initdb", "-D", folder / "data", "-U", server.user, f"--pwfile={secret}"]
         options = ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync"]
-        made = subprocess.run([*prefix, *initdb, *options], cwd=folder, capture_output=True, text=True)
+        made = subprocess.run([*server.prefix, *initdb, *options], cwd=folder, capture_output=True, text=True)
         assert made.returncode == 0, made.stdout + made.stderr
-        with (folder / "log").open("w") as log:
-            settings = ["listen_addresses=127.0.0.1", f"unix_socket_directories={folder}", "fsync=off"]
-            process = subprocess.Popen(
-                [*prefix, programs / "postgres", "-D", folder / "data", "-p", str(server.port)]
-                + [word for setting in settings for word in ("-c", setting)],
-                cwd=folder,
-                stdout=log,
-                stderr=log,
-            )
-        _wait_until_ready(programs, server, process, folder / "log")
+        server.start()
         yield server
     finally:
-        if process is not None:
-            process.send_signal(signal.SIGINT)  # PostgreSQL's fast shutdown: open sessions are ended
-            process.wait(30)
+        server.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 

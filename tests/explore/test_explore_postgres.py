@@ -10,7 +10,7 @@ import time
 import pytest
 import sqlalchemy as sa
 
-from cimplan.errors import InputError
+from cimplan.errors import InputError, NoAnswerError
 from cimplan.explore.store import Store
 from explore.explore_cases import cimplan, command, write_space
 
@@ -134,3 +134,77 @@ def test_a_server_that_goes_away_is_said(postgres):
         admin.dispose()
         # The next connection is a new one.
         assert store.sweeps() == []
+
+
+def ended(store: Store) -> None:
+    """Have the server end all other sessions of a store's database, as its administrator would."""
+    with store._reading() as connection:
+        connection.execute(
+            sa.text(
+                "select pg_terminate_backend(pid) from pg_stat_activity "
+                "where pid <> pg_backend_pid() and datname = current_database()"
+            )
+        )
+
+
+def test_a_server_that_is_restarted_during_a_sweep_costs_nothing(folder, postgres):
+    space = write_space(folder, **SPACE)
+    cimplan("explore", space, "--store", f"sqlite:///{folder / 'local.db'}", "-o", folder / "local.csv")
+    with postgres.database() as url:
+        running = subprocess.Popen(
+            command("explore", space, "--store", url, "--workers", 1, "-q", "-o", folder / "shared.csv"),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for target in (10, 100):
+            with Store(url) as store:
+                while counts(store)[0] < target and running.poll() is None:
+                    time.sleep(0.02)
+            assert running.poll() is None, "the sweep was over before the server was restarted"
+            postgres.stop()
+            time.sleep(1)  # tasks end while no server is there
+            postgres.start()
+        _, said = running.communicate(timeout=120)
+        assert (running.returncode, said) == (0, "")
+        assert (folder / "shared.csv").read_bytes() == (folder / "local.csv").read_bytes()
+        with Store(url, must_exist=True) as store:
+            assert counts(store) == (POINTS, POINTS)
+            assert not store.sweeps()[0].running
+
+
+def test_the_right_to_a_sweep_is_taken_anew_before_anything_is_written(postgres):
+    sweep = "ab" * 32
+    with postgres.database() as url, Store(url) as one, Store(url) as two:
+        with one.exclusive(sweep):
+            ended(two)
+            assert not two.is_running(sweep)
+            one.add_points([("k", "optimal", {"status": "optimal"})])
+            assert two.is_running(sweep)
+            assert counts(two) == (1, 1)
+        assert not two.is_running(sweep)
+
+
+def test_a_sweep_that_another_process_took_over_writes_nothing_more(postgres, monkeypatch):
+    monkeypatch.setattr("cimplan.explore.locks._PATIENCE_S", 0.2)
+    sweep = "ab" * 32
+    with postgres.database() as url, Store(url) as one, Store(url) as two, one.exclusive(sweep):
+        ended(two)
+        with two.exclusive(sweep):
+            with pytest.raises(NoAnswerError, match="taken over this sweep"):
+                one.add_points([("k", "optimal", {"status": "optimal"})])
+            assert counts(two) == (0, 0)
+
+
+def test_a_server_that_does_not_come_back_is_said(postgres, monkeypatch):
+    monkeypatch.setattr("cimplan.explore.store._RECONNECT_S", 0.5)
+    with postgres.database() as url, Store(url) as store:
+        with store.exclusive("ab" * 32):
+            postgres.stop()
+            try:
+                with pytest.raises(InputError, match="the store cannot be used"):
+                    store.add_points([("k", "optimal", {"status": "optimal"})])
+            finally:
+                postgres.start()
+        store.add_points([("k", "optimal", {"status": "optimal"})])
+        assert counts(store) == (1, 1)

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from cimplan.errors import InputError, NoAnswerError
 from cimplan.explore.address import Address
@@ -88,7 +89,7 @@ def test_many_points_take_few_statements(url):
 
 
 def test_one_sweep_is_computed_once_at_a_time_and_others_beside_it(url, monkeypatch):
-    monkeypatch.setattr("cimplan.explore.store._PATIENCE_S", 0.2)
+    monkeypatch.setattr("cimplan.explore.locks._PATIENCE_S", 0.2)
     with Store(url) as one, Store(url) as two:
         begin(one)
         with one.exclusive(SWEEP):
@@ -258,3 +259,143 @@ def test_only_one_of_many_holds_a_lock(tmp_path):
     for thread in threads:
         thread.join()
     assert max(most) == 1 and len(most) > 0
+
+
+def edited(folder: Path, statement: str, *values: object) -> None:
+    with sqlite3.connect(folder / "results.db") as connection:
+        assert connection.execute(statement, values).rowcount == 1
+    connection.close()
+
+
+def filled(folder: Path) -> None:
+    with Store(sqlite_url(folder)) as store:
+        begin(store, total=2)
+        store.add_members(SWEEP, [(0, "k0", {"model": "a"}), (1, "k1", {"model": "b"})])
+        store.add_points([point("k0", makespan_ns=1.0), point("k1", "failed", error="because")])
+
+
+@pytest.mark.parametrize(
+    ("statement", "row"),
+    [
+        ("update cimplan_points set result = replace(result, '1.0', '0.5') where key = 'k0'", "key = 'k0'"),
+        ("update cimplan_points set result = 'nonsense' where key = 'k0'", "key = 'k0'"),
+        ("update cimplan_points set result = 7 where key = 'k0'", "key = 'k0'"),
+        ("update cimplan_points set result = '[]' where key = 'k0'", "key = 'k0'"),
+        ("update cimplan_points set result = x'00ff' where key = 'k0'", "key = 'k0'"),
+        ("update cimplan_points set result = '" + "[" * 50_000 + "' where key = 'k0'", "key = 'k0'"),
+        ("update cimplan_points set status = 'optimal' where key = 'k1'", "key = 'k1'"),
+        ("update cimplan_members set design = replace(design, 'a', 'z') where number = 0", "number = '0'"),
+        ("update cimplan_members set design = 'null' where number = 0", "number = '0'"),
+        ("update cimplan_members set key = 'k1' where number = 0", "number = '0'"),
+        ("update cimplan_members set number = 5 where number = 0", "number = '5'"),
+    ],
+)
+def test_a_row_that_was_edited_by_hand_is_named(tmp_path, statement, row):
+    filled(tmp_path)
+    edited(tmp_path, statement)
+    with Store(sqlite_url(tmp_path)) as store:
+        with pytest.raises(InputError, match="changed by something else than cimplan") as raised:
+            store.rows(SWEEP)
+        assert row in str(raised.value)
+        if "cimplan_points" in statement:
+            with pytest.raises(InputError, match="changed by something else than cimplan"):
+                store.results(["k0", "k1"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "total = 'many'",
+        "started = 'yesterday'",
+        "resumed = 1e30",
+        "columns = '{}'",
+        """columns = '[["model", "picture"]]'""",
+        """columns = '[["model", "text"], ["model", "text"]]'""",
+        "name = x'00'",
+    ],
+)
+def test_a_sweep_that_was_edited_by_hand_is_named(tmp_path, change):
+    filled(tmp_path)
+    edited(tmp_path, f"update cimplan_sweeps set {change}")
+    with Store(sqlite_url(tmp_path)) as store, pytest.raises(InputError, match="row of cimplan_sweeps was changed"):
+        store.sweeps()
+
+
+def test_a_row_that_was_edited_is_computed_anew_once_it_is_deleted(tmp_path):
+    filled(tmp_path)
+    edited(tmp_path, "update cimplan_points set result = 'nonsense' where key = 'k0'")
+    edited(tmp_path, "delete from cimplan_points where key = 'k0'")
+    with Store(sqlite_url(tmp_path)) as store:
+        assert store.statuses(SWEEP) == {"k1": "failed"}
+        store.add_points([point("k0", makespan_ns=1.0)])
+        assert [row["status"] for row in store.rows(SWEEP)] == ["optimal", "failed"]
+
+
+def test_rows_from_before_there_were_digests_are_read_if_they_have_the_right_types(tmp_path):
+    filled(tmp_path)
+    edited(
+        tmp_path, "update cimplan_points set result = ? where key = 'k0'", '{"status": "optimal", "makespan_ns": 2.0}'
+    )
+    with Store(sqlite_url(tmp_path)) as store:
+        assert store.rows(SWEEP)[0] == {"model": "a", "status": "optimal", "makespan_ns": 2.0}
+    for value in ('"2"', "true", "NaN", "[1]"):
+        edited(
+            tmp_path,
+            "update cimplan_points set result = ? where key = 'k0'",
+            f'{{"status": "optimal", "makespan_ns": {value}}}',
+        )
+        with Store(sqlite_url(tmp_path)) as store, pytest.raises(InputError, match="changed by something else"):
+            store.rows(SWEEP)
+
+
+def test_a_store_that_another_program_holds_is_said_with_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr("cimplan.explore.store._BUSY_MS", 100)
+    filled(tmp_path)
+    holder = sqlite3.connect(tmp_path / "results.db", isolation_level=None)
+    holder.execute("begin immediate")
+    with Store(sqlite_url(tmp_path)) as store:
+        assert len(store.rows(SWEEP)) == 2
+        with pytest.raises(InputError, match=r"database is locked\. Wait until the other program is done"):
+            store.add_points([point("k2")])
+    holder.execute("rollback")
+    holder.close()
+
+
+def test_a_store_that_may_only_be_read_is_said_with_what_to_do(tmp_path):
+    filled(tmp_path)
+    with Store(sqlite_url(tmp_path)) as store:
+        sa.event.listen(store._engine, "connect", lambda connection, _: connection.execute("pragma query_only=on"))
+        store._engine.dispose()
+        assert len(store.rows(SWEEP)) == 2
+        with pytest.raises(InputError, match=r"readonly database\. Make the file and its folder writable"):
+            store.add_points([point("k2")])
+
+
+@pytest.mark.parametrize("kept", [1, 15, 16, 99, 4096, 5000, 12288])
+def test_a_store_that_was_cut_off_is_refused(tmp_path, kept):
+    filled(tmp_path)
+    path = tmp_path / "results.db"
+    path.write_bytes(path.read_bytes()[:kept])
+    refused = pytest.raises(InputError, match=r"results\.db: the store cannot be used")
+    with refused, Store(sqlite_url(tmp_path)) as store:
+        store.sweeps()
+        store.rows(SWEEP)
+    assert path.stat().st_size == kept
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes and links in the file system")
+@pytest.mark.parametrize("kind", ["loop", "pipe", "folder", "device", "null"])
+def test_a_place_that_is_no_file_is_refused_at_once(tmp_path, kind):
+    path = tmp_path / "results.db"
+    if kind == "loop":
+        path.symlink_to(path)
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    address = f"sqlite:///{path}\0" if kind == "null" else sqlite_url(tmp_path)
+    for must_exist, said in ((False, "the store cannot be used"), (True, "there is no such store")):
+        with pytest.raises(InputError, match=said):
+            Store(address, must_exist=must_exist)

@@ -196,6 +196,10 @@ def test_a_bad_chip_is_refused(tmp_path, old, new, path, message):
         (b"a: " + b"[" * 100_000, "nested too deeply"),
         (b"a: " + b"x" * 300_000, "too large"),
         (b"a: \x00", "not YAML"),
+        (b"%YAML " + b"9" * 5000, "not YAML"),
+        (b"a: [" + b"1," * 20_000 + b"1]", "the limit is 20000"),
+        (b"".join(b"a%d: [[[[1]]]]\n" % number for number in range(6000)), "the limit is 20000"),
+        (b"? " * 100_000, "a field name must be text"),
         (b"{}", "missing"),
     ],
 )
@@ -207,6 +211,25 @@ def test_an_alias_bomb_is_refused_before_it_expands(tmp_path):
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
     assert "anchors are not allowed" in refused(tmp_path, "\n".join(lines))
+
+
+def test_the_first_few_of_many_fields_that_are_given_twice_are_named(tmp_path):
+    lines = [f"a{number}: {value}" for number in range(5000) for value in (1, 2)]
+    text = refused(tmp_path, "\n".join(lines))
+    assert "mine.yaml:2, a0: the field is given twice. it is already in line 1" in text
+    assert "so are a1 (line 4), a2 (line 6) and others" in text
+    assert len(text) < 400
+
+
+def test_two_fields_that_are_given_twice_are_both_named(tmp_path):
+    text = refused(tmp_path, GOOD.replace("rows: 64", "rows: 64\n  rows: 65") + "\nname: other\n")
+    assert "rows: the field is given twice" in text and "so are name (line" in text and "others" not in text
+
+
+@pytest.mark.parametrize("what", ["name: {}", "{}: 1", "description: &{} 1", "name: !{} 1", "name: *{}"])
+def test_an_error_about_a_very_long_name_is_short(tmp_path, what):
+    assert len(refused(tmp_path, what.format("n" * 200_000))) < 1000
+    assert len(refused(tmp_path, what.format("n" * 900))) < 1000
 
 
 def test_several_faults_are_counted_and_the_first_line_is_named(tmp_path):

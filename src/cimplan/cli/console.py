@@ -15,7 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from cimplan.cli import guard
-from cimplan.errors import CimplanError
+from cimplan.errors import CimplanError, shortened
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -66,8 +66,9 @@ def paragraph(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text from a model without control characters, so that it cannot steer a terminal."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+    """Return text from a model without control characters, so that it cannot steer a terminal, long names shortened."""
+    shown = shortened(text)
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in shown)
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[int] = ()) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -68,8 +70,8 @@ class Address:
             raise InputError("the store needs a file", where=shown, fix=_FIX)
         return cls(url, shown, Path(url.database))
 
-    def engine(self) -> sa.Engine:
-        """Return an engine; it connects on first use.
+    def engine(self, **options: Any) -> sa.Engine:
+        """Return an engine with options of SQLAlchemy; it connects on first use.
 
         Raises
         ------
@@ -80,11 +82,16 @@ class Address:
         if unknown:
             raise InputError(f"the address has unknown options: {', '.join(unknown)}", where=self.shown, fix=_FIX)
         if self.file is not None:
-            return sa.create_engine(self.url)
+            return sa.create_engine(self.url, **options)
+        # Closing a connection that is broken already is no news; without a handler it would be printed.
+        logging.getLogger("sqlalchemy.pool").addHandler(logging.NullHandler())
         try:
             # A server that was restarted between two tasks is no reason to stop.
             return sa.create_engine(
-                self.url, pool_pre_ping=True, connect_args={"timeout": _TIMEOUT_S, "password": self.url.password}
+                self.url,
+                pool_pre_ping=True,
+                connect_args={"timeout": _TIMEOUT_S, "password": self.url.password},
+                **options,
             )
         except ImportError as error:
             raise InputError(

@@ -37,8 +37,8 @@ def explain(error: ValidationError, found: Document) -> InputError:
     """Turn the fault that stands first in the file into an error of our own; what is missing comes last."""
     faults = [(_without_tags(fault["loc"]), fault) for fault in error.errors(include_url=False)]
     # A list whose items are wrong is also said to be too short.
-    paths = [path for path, _ in faults]
-    faults = [item for item in faults if not any(p[: len(item[0])] == item[0] and p != item[0] for p in paths)]
+    around = {path[:length] for path, _ in faults for length in range(len(path))}
+    faults = [(path, fault) for path, fault in faults if path not in around]
     path, fault = min(faults, key=lambda item: (item[1]["type"] == "missing", _line(item[0], found)))
     place = found.place(path)
     if fault["type"] == "extra_forbidden":
@@ -116,9 +116,11 @@ def _check_names(space: Space, folder: Path, found: Document) -> None:
 
 
 def _refuse_twice(names: Sequence[str], field: str, found: Document) -> None:
+    seen: set[str] = set()
     for index, name in enumerate(names):
-        if name in names[:index]:
+        if name in seen:
             raise InputError(f"{name!r} is given twice", where=found.place((field, index)), fix="Keep one of the two")
+        seen.add(name)
 
 
 def _check_model(model: str, folder: Path, place: str) -> None:

@@ -2,14 +2,17 @@
 
 A point is stored under a hash of everything it depends on, in one transaction with its neighbours of the same task,
 and never changed afterwards. So a killed sweep loses only the tasks in flight, and no stored point is computed again.
+A server that is restarted during a sweep is waited for, and the right to compute the sweep is taken anew.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import stat
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,7 +22,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from cimplan.errors import InputError, NoAnswerError
 from cimplan.explore.address import Address
-from cimplan.explore.locks import FileLock
+from cimplan.explore.locks import FileLock, SessionLock, wait_for
+from cimplan.explore.store_faults import is_lost, unusable
+from cimplan.explore.store_rows import checked_design, checked_rows, checked_sweep, read_json, sealed
 from cimplan.explore.store_schema import (
     ABOUT,
     MEMBERS,
@@ -33,9 +38,14 @@ from cimplan.explore.store_schema import (
 from cimplan.files import is_file, other_version
 
 Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 _CHUNK = 500
-_PATIENCE_S = 3.0
+_TRANSACTION = 20 * _CHUNK
+# How long a server that was there is waited for: longer than a restart takes.
+_RECONNECT_S = 60.0
+# How long a SQLite file that another program writes to is waited for.
+_BUSY_MS = 30_000
 # Any number will do, if every cimplan takes the same.
 _CREATION_LOCK = 0x63696D706C616E
 
@@ -63,7 +73,8 @@ class Store:
         self._file = address.file
         if self._file is not None and must_exist and not is_file(self._file):
             raise self._missing()
-        self._engine = address.engine()
+        self._engine = address.engine(json_deserializer=read_json)
+        self._session: SessionLock | None = None
         if self._file is not None:
             _require_sqlite(self._file, self.where)
             sa.event.listen(self._engine, "connect", _prepare_sqlite)
@@ -136,24 +147,20 @@ class Store:
             If another process computes the same sweep in this store.
         """
         if self._file is None:
-            with self._reading() as connection:
-                # A session that was killed a moment ago may take the server a moment to notice.
-                self._wait_for(
-                    lambda: bool(connection.scalar(sa.select(sa.func.pg_try_advisory_lock(_lock_of(sweep)))))
-                )
-                connection.commit()
-                try:
-                    yield
-                finally:
-                    # A broken connection has given its lock back.
-                    if not connection.invalidated and not connection.closed:
-                        connection.rollback()
-                        connection.scalar(sa.select(sa.func.pg_advisory_unlock(_lock_of(sweep))))
-                        connection.commit()
+            session = SessionLock(self._engine, _lock_of(sweep))
+            with self._explained():
+                if session.connection() is None:
+                    raise self._taken("another process is computing this sweep")
+            self._session = session
+            try:
+                yield
+            finally:
+                self._session = None
+                session.release()
             return
         lock = FileLock(self._lock_file(sweep))
         try:
-            self._wait_for(lock.acquire)
+            taken = wait_for(lock.acquire)
         except OSError as error:
             raise InputError(
                 "the store cannot be written",
@@ -161,21 +168,17 @@ class Store:
                 why=str(error.strerror),
                 fix="Choose a store in a folder that you can write to",
             ) from error
+        if not taken:
+            raise self._taken("another process is computing this sweep")
         try:
             yield
         finally:
             lock.release()
 
-    def _wait_for(self, taken: Any) -> None:
-        until = time.monotonic() + _PATIENCE_S
-        while not taken():
-            if time.monotonic() > until:
-                raise NoAnswerError(
-                    "another process is computing this sweep",
-                    where=self.where,
-                    fix="Wait for it; `cimplan explore status` shows how far it is",
-                )
-            time.sleep(0.1)
+    def _taken(self, what: str, why: str = "") -> NoAnswerError:
+        return NoAnswerError(
+            what, where=self.where, why=why, fix="Wait for it; `cimplan explore status` shows how far it is"
+        )
 
     def is_running(self, sweep: str) -> bool:
         """Return whether a process is computing a sweep just now."""
@@ -187,8 +190,8 @@ class Store:
             "and classid::bigint = :high and objid::bigint = :low "
             "and database = (select oid from pg_database where datname = current_database())"
         )
-        with self._reading() as connection:
-            return bool(connection.scalar(query, {"high": number >> 32, "low": number & 0xFFFFFFFF}))
+        values = {"high": number >> 32, "low": number & 0xFFFFFFFF}
+        return self._read(lambda connection: bool(connection.scalar(query, values)))
 
     def _lock_file(self, sweep: str) -> Path:
         file = self._file or Path()
@@ -196,13 +199,12 @@ class Store:
 
     def profile(self, key: str) -> bytes | None:
         """Return a stored host profile."""
-        with self._reading() as connection:
-            return connection.scalar(sa.select(PROFILES.c.content).where(PROFILES.c.key == key))
+        query = sa.select(PROFILES.c.content).where(PROFILES.c.key == key)
+        return self._read(lambda connection: connection.scalar(query))
 
     def add_profile(self, key: str, content: bytes) -> bytes:
         """Store a host profile unless there is one already; return the one that is stored."""
-        with self._writing() as connection:
-            self._insert(connection, PROFILES, [{"key": key, "content": content}])
+        self._write(lambda connection, _again: self._insert(connection, PROFILES, [{"key": key, "content": content}]))
         return self.profile(key) or content
 
     def begin_sweep(
@@ -219,25 +221,30 @@ class Store:
             "started": now,
             "resumed": now,
         }
-        with self._writing() as connection:
+
+        def begin(connection: sa.Connection, _again: bool) -> None:
             self._insert(connection, SWEEPS, [row])
             connection.execute(sa.update(SWEEPS).where(SWEEPS.c.sweep == sweep).values(resumed=now))
 
+        self._write(begin)
+
     def count_members(self, sweep: str) -> int:
         """Return how many points a sweep is known to have."""
-        with self._reading() as connection:
-            return int(
-                connection.scalar(sa.select(sa.func.count()).select_from(MEMBERS).where(MEMBERS.c.sweep == sweep)) or 0
-            )
+        query = sa.select(sa.func.count()).select_from(MEMBERS).where(MEMBERS.c.sweep == sweep)
+        return self._read(lambda connection: int(connection.scalar(query) or 0))
 
     def add_members(self, sweep: str, members: Iterable[tuple[int, str, dict[str, Any]]]) -> None:
         """Record which points belong to a sweep: (number, key, design); a number is given anew if it is known."""
-        with self._writing() as connection:
-            for some in _batched(members, _CHUNK):
-                rows = [
-                    {"sweep": sweep, "number": number, "key": key, "design": design} for number, key, design in some
-                ]
-                self._insert(connection, MEMBERS, rows, replace=("key", "design"))
+        for many in _batched(members, _TRANSACTION):
+            rows = [
+                {"sweep": sweep, "number": number, "key": key, "design": sealed(design, sweep, number, key)}
+                for number, key, design in many
+            ]
+            self._write(partial(self._add_members, rows))
+
+    def _add_members(self, rows: list[dict[str, Any]], connection: sa.Connection, _again: bool) -> None:
+        for some in _batched(rows, _CHUNK):
+            self._insert(connection, MEMBERS, some, replace=("key", "design"))
 
     def statuses(self, sweep: str) -> dict[str, str]:
         """Return the status of each finished point of a sweep by its key."""
@@ -246,38 +253,52 @@ class Store:
             .join(MEMBERS, POINTS.c.key == MEMBERS.c.key)
             .where(MEMBERS.c.sweep == sweep)
         )
-        with self._reading() as connection:
-            return {row.key: row.status for row in connection.execute(query)}
+        return self._read(lambda connection: {row.key: row.status for row in connection.execute(query)})
 
     def results(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Return the results that are stored, by key."""
+        """Return the results that are stored, by key.
+
+        Raises
+        ------
+        InputError
+            If a row was changed by something else than cimplan; names it.
+        """
         found: dict[str, dict[str, Any]] = {}
-        with self._reading() as connection:
-            for some in _batched(keys, _CHUNK):
-                query = sa.select(POINTS.c.key, POINTS.c.result).where(POINTS.c.key.in_(some))
-                found.update((row.key, row.result) for row in connection.execute(query))
+        for some in _batched(keys, _CHUNK):
+            query = sa.select(POINTS.c.key, POINTS.c.status, POINTS.c.result).where(POINTS.c.key.in_(some))
+            rows = self._read(partial(_mappings, query))
+            found.update((row["key"], result) for row, result in checked_rows(rows, self.where))
         return found
 
     def add_points(self, results: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
         """Store the results of one task, all or none: (key, status, result); a known key keeps what it has."""
         now = time.time()
         rows = [
-            {"key": key, "status": status, "result": result, "finished": now, "computed": 1}
+            {"key": key, "status": status, "result": sealed(result, key, status), "finished": now, "computed": 1}
             for key, status, result in results
         ]
-        with self._writing() as connection:
+
+        def add(connection: sa.Connection, again: bool) -> None:
             for some in _batched(rows, _CHUNK):
-                self._insert(connection, POINTS, some, count="computed")
+                # Again, after the connection broke: what is there now may be what this very call has stored.
+                self._insert(connection, POINTS, some, count="" if again else "computed")
+
+        self._write(add)
 
     def forget_failed(self, sweep: str) -> int:
         """Drop the failed points of a sweep so that they are tried again; return how many."""
         keys = sa.select(MEMBERS.c.key).where(MEMBERS.c.sweep == sweep)
-        with self._writing() as connection:
-            gone = connection.execute(sa.delete(POINTS).where(POINTS.c.status == "failed", POINTS.c.key.in_(keys)))
-            return int(gone.rowcount)
+        failed = sa.delete(POINTS).where(POINTS.c.status == "failed", POINTS.c.key.in_(keys))
+        return self._write(lambda connection, _again: int(connection.execute(failed).rowcount))
 
     def sweeps(self) -> list[SweepStatus]:
-        """Return every sweep, oldest first."""
+        """Return every sweep, oldest first.
+
+        Raises
+        ------
+        InputError
+            If a row was changed by something else than cimplan; names it.
+        """
         joined = MEMBERS.join(POINTS, POINTS.c.key == MEMBERS.c.key).join(SWEEPS, SWEEPS.c.sweep == MEMBERS.c.sweep)
         counted = (
             sa.select(
@@ -291,12 +312,12 @@ class Store:
             .select_from(joined)
             .group_by(MEMBERS.c.sweep, POINTS.c.status)
         )
-        with self._reading() as connection:
-            sweeps = connection.execute(sa.select(SWEEPS).order_by(SWEEPS.c.started, SWEEPS.c.sweep)).mappings().all()
-            groups = connection.execute(counted).mappings().all()
+        listed = sa.select(SWEEPS).order_by(SWEEPS.c.started, SWEEPS.c.sweep)
+        sweeps, groups = self._read(partial(_mappings, listed)), self._read(partial(_mappings, counted))
         found = []
         for row in sweeps:
             mine = [group for group in groups if group["sweep"] == row["sweep"]]
+            checked_sweep(row, mine, self.where)
             found.append(
                 SweepStatus(
                     sweep=row["sweep"],
@@ -315,15 +336,63 @@ class Store:
         return found
 
     def rows(self, sweep: str) -> list[dict[str, Any]]:
-        """Return designs and results of the finished points of a sweep, in the order of the space."""
+        """Return designs and results of the finished points of a sweep, in the order of the space.
+
+        Raises
+        ------
+        InputError
+            If a row was changed by something else than cimplan; names it.
+        """
+        members = sa.select(MEMBERS.c.sweep, MEMBERS.c.number, MEMBERS.c.key, MEMBERS.c.design)
         query = (
-            sa.select(MEMBERS.c.design, POINTS.c.result)
+            members.add_columns(POINTS.c.status, POINTS.c.result)
             .join(POINTS, POINTS.c.key == MEMBERS.c.key)
             .where(MEMBERS.c.sweep == sweep)
             .order_by(MEMBERS.c.number)
         )
-        with self._reading() as connection:
-            return [{**row.design, **row.result} for row in connection.execute(query)]
+        rows = self._read(partial(_mappings, query))
+        return [{**checked_design(row, self.where), **result} for row, result in checked_rows(rows, self.where)]
+
+    def _read(self, ask: Callable[[sa.Connection], Answer]) -> Answer:
+        def read(_again: bool) -> Answer:
+            with self._engine.connect() as connection:
+                return ask(connection)
+
+        return self._lasting(read)
+
+    def _write(self, change: Callable[[sa.Connection, bool], Answer]) -> Answer:
+        """Do something in a transaction; told whether a part of it may have been done already."""
+
+        def write(again: bool) -> Answer:
+            if self._session is None:
+                with self._engine.begin() as connection:
+                    return change(connection, again)
+            held = self._session.connection()
+            if held is None:
+                raise self._taken(
+                    "another process has taken over this sweep",
+                    "the connection to the server was lost, and with it the right to compute it; what is stored stays",
+                )
+            with held.begin():
+                return change(held, again)
+
+        return self._lasting(write)
+
+    def _lasting(self, work: Callable[[bool], Answer]) -> Answer:
+        """Do something with the database; if a server that was there is lost, wait for it and do it again."""
+        until = None
+        with self._explained():
+            while True:
+                try:
+                    return work(until is not None)
+                except sa.exc.SQLAlchemyError as error:
+                    now = time.monotonic()
+                    until = now + _RECONNECT_S if until is None else until
+                    if self._file is not None or not is_lost(error) or now > until:
+                        raise
+                    if self._session is not None:
+                        self._session.drop()
+                    time.sleep(0.2)
 
     @contextmanager
     def _reading(self) -> Iterator[sa.Connection]:
@@ -341,12 +410,7 @@ class Store:
         try:
             yield
         except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
-            raise InputError(
-                "the store cannot be used",
-                where=self.where,
-                why=_reason(error),
-                fix="Check address, rights, disk space and that its folder exists; what is stored stays",
-            ) from error
+            raise unusable(error, self.where) from error
 
     def _insert(
         self,
@@ -383,25 +447,28 @@ def _batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
         yield some
 
 
+def _mappings(query: sa.Select[Any], connection: sa.Connection) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in row.items()} for row in connection.execute(query).mappings()]
+
+
 def _lock_of(sweep: str) -> int:
     return int(sweep[:15], 16)
-
-
-def _reason(error: Exception) -> str:
-    original = getattr(error, "orig", None) or error
-    details = original.args[0] if original.args else ""
-    # PostgreSQL's own message, as pg8000 hands it on: a dictionary of one-letter fields.
-    text = details.get("M", "") if isinstance(details, dict) else str(original)
-    return " ".join(str(text).split())[:300] or type(original).__name__
 
 
 def _require_sqlite(file: Path, where: str) -> None:
     """Refuse a file of another kind; SQLite itself takes a very short one for empty and writes over it."""
     try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            # A pipe would keep us waiting.
+            raise InputError("the store cannot be used", where=where, why="it is no file", fix="Choose another file")
         with file.open("rb") as stream:
             start = stream.read(16)
     except FileNotFoundError:
         return
+    except ValueError as error:  # a name with a null character
+        raise InputError(
+            "the store cannot be used", where=where, why="its name is that of no file", fix="Choose another file"
+        ) from error
     except OSError as error:
         raise InputError(
             "the store cannot be used", where=where, why=str(error.strerror), fix="Choose another file"
@@ -413,7 +480,7 @@ def _require_sqlite(file: Path, where: str) -> None:
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
-    connection.execute("PRAGMA busy_timeout=30000")
+    connection.execute(f"PRAGMA busy_timeout={_BUSY_MS}")
     # A commit is on the disk when it returns: it survives a loss of power as well as SIGKILL.
     connection.execute("PRAGMA synchronous=FULL")
 

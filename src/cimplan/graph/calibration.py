@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cimplan.errors import InputError, did_you_mean
-from cimplan.files import is_folder
+from cimplan.files import is_folder, open_input
 from cimplan.graph.nodes import TensorType
 
 Sample = Mapping[str, np.ndarray[Any, Any]]
@@ -151,7 +151,7 @@ def _arrays(path: Path, inputs: Mapping[str, TensorType]) -> dict[str, np.ndarra
     import zipfile
 
     try:
-        with path.open("rb") as stream:
+        with open_input(path) as stream:
             if path.suffix == ".npz":
                 with np.load(stream, allow_pickle=False) as archive:
                     return {name: archive[name] for name in archive.files}

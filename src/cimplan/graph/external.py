@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
 from cimplan.errors import InputError
-from cimplan.files import is_file
+from cimplan.files import is_file, open_input
 from cimplan.graph.folding import LARGEST_VALUE, small_value
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def small_external_value(tensor: onnx.TensorProto, model_path: Path) -> np.ndarr
     try:
         if not is_file(path):
             return None
-        with path.open("rb") as stream:
+        with open_input(path) as stream:
             stream.seek(int(entries.get("offset", "0")))
             # No element is longer than 16 bytes; without a length the tensor runs to the end of the file.
             whole.raw_data = stream.read(min(int(entries.get("length", "-1")) % (1 << 62), LARGEST_VALUE * 16))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from cimplan.errors import InputError
+from cimplan.files import open_input
 from cimplan.graph.expansion import require_bounded_functions
 from cimplan.graph.wire import KEPT_BYTES, MalformedError, skeleton
 
@@ -47,16 +48,12 @@ def read_skeleton(path: Path) -> onnx.ModelProto:
     try:
         if path.is_dir():
             raise InputError("is a folder, not a model", where=str(path), fix=_EXPECT_ONNX)
-        with path.open("rb") as stream:
+        with open_input(path) as stream:
             size = os.fstat(stream.fileno()).st_size
             bare = _skeleton_bytes(stream, size, str(path))
     except OSError as error:
         raise InputError(
             "cannot read the model", where=str(path), why=str(error.strerror), fix="Check the path"
-        ) from error
-    except ValueError as error:  # a path with a null character
-        raise InputError(
-            "is not a usable path", where=repr(str(path)), why=str(error), fix="Rename the file"
         ) from error
     model = onnx.ModelProto()
     try:

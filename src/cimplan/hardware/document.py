@@ -16,10 +16,13 @@ from typing import Any
 import yaml
 
 from cimplan.errors import InputError
+from cimplan.files import open_input
 
 SIZE_LIMIT_BYTES = 256 * 1024
 _START = "Start from `cimplan hardware show rram-256`"
 DEPTH_LIMIT = 16
+VALUES_LIMIT = 20_000
+_TWICE_SHOWN = 3
 
 _WHOLE = re.compile(r"[-+]?\d+")
 _DECIMAL = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?")
@@ -73,7 +76,7 @@ def read(path: Path, *, start: str = _START) -> Document:
         If the file cannot be read, is too large, is not UTF-8 text, or is not a plain YAML mapping.
     """
     try:
-        with path.open("rb") as stream:
+        with open_input(path, pipes=True) as stream:
             content = stream.read(SIZE_LIMIT_BYTES + 1)
     except OSError as error:
         raise InputError(
@@ -103,12 +106,13 @@ def parse(text: str, where: str, *, start: str = _START) -> Document:
         With the line of what is wrong.
     """
     lines: dict[FieldPath, int] = {(): 1}
+    twice: list[tuple[FieldPath, int]] = []
     try:
         events = _plain_events(text, where)
         first = next(events, None)
         if first is None:
             raise InputError("the file is empty", where=where, fix=start)
-        value = _value(first, events, (), lines, where)
+        value = _value(first, events, (), lines, twice, where)
         for _ in events:  # a second document would stand here, and is refused
             pass
     except yaml.MarkedYAMLError as error:
@@ -125,6 +129,12 @@ def parse(text: str, where: str, *, start: str = _START) -> Document:
             why=" ".join(str(error).split()),
             fix="Write fields as name: value, one a line",
         ) from error
+    except ValueError as error:  # a version, or an escaped character, of more digits than a number may have
+        raise InputError(
+            "the file is not YAML", where=where, why="a number in it is too long", fix="Remove it"
+        ) from error
+    if twice:
+        raise _given_twice(twice, lines, where)
     if not isinstance(value, dict):
         kind = type(value).__name__ if value is not None else "nothing"
         raise InputError(
@@ -144,6 +154,7 @@ def _plain_events(text: str, where: str) -> Iterator[yaml.Event]:
     """Yield the node events of one document; refuse whatever is not plain."""
     documents = 0
     depth = 0
+    values = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         place = f"{where}:{_line(event)}"
         if isinstance(event, yaml.DocumentStartEvent):
@@ -153,6 +164,14 @@ def _plain_events(text: str, where: str) -> Iterator[yaml.Event]:
         elif isinstance(event, yaml.AliasEvent):
             raise InputError("aliases are not allowed here", where=place, fix=f"Write out what *{event.anchor} means")
         elif isinstance(event, yaml.NodeEvent):
+            values += 1
+            if values > VALUES_LIMIT:
+                raise InputError(
+                    "the file holds too much for a description",
+                    where=place,
+                    why=f"the limit is {VALUES_LIMIT} names and values",
+                    fix="Write a range in place of a long list, as the docs show it",
+                )
             if event.anchor is not None:
                 raise InputError("anchors are not allowed here", where=place, fix=f"Remove &{event.anchor}")
             tag = getattr(event, "tag", None)
@@ -174,7 +193,12 @@ def _plain_events(text: str, where: str) -> Iterator[yaml.Event]:
 
 
 def _value(
-    event: yaml.Event, events: Iterator[yaml.Event], path: FieldPath, lines: dict[FieldPath, int], where: str
+    event: yaml.Event,
+    events: Iterator[yaml.Event],
+    path: FieldPath,
+    lines: dict[FieldPath, int],
+    twice: list[tuple[FieldPath, int]],
+    where: str,
 ) -> Any:
     lines.setdefault(path, _line(event))
     if isinstance(event, yaml.ScalarEvent):
@@ -184,7 +208,7 @@ def _value(
         for item in events:
             if isinstance(item, yaml.SequenceEndEvent):
                 break
-            items.append(_value(item, events, (*path, len(items)), lines, where))
+            items.append(_value(item, events, (*path, len(items)), lines, twice, where))
         return items
     found: dict[str, Any] = {}
     for key in events:
@@ -195,16 +219,28 @@ def _value(
             raise InputError("a field name must be text", where=f"{where}:{line}", fix="Write fields as name: value")
         name = key.value
         if name in found:
-            before = lines[(*path, name)]
-            raise InputError(
-                "the field is given twice",
-                where=f"{where}:{line}, {path_text((*path, name))}",
-                why=f"it is already in line {before}",
-                fix="Keep one of them",
-            )
+            twice.append(((*path, name), line))
+            if len(twice) > _TWICE_SHOWN:
+                raise _given_twice(twice, lines, where)
+            # Read on without keeping it, for others that are given twice.
+            _value(next(events), events, (*path, name), {}, twice, where)
+            continue
         lines[(*path, name)] = line
-        found[name] = _value(next(events), events, (*path, name), lines, where)
+        found[name] = _value(next(events), events, (*path, name), lines, twice, where)
     return found
+
+
+def _given_twice(twice: list[tuple[FieldPath, int]], lines: dict[FieldPath, int], where: str) -> InputError:
+    """Return the error about fields that are given again, with the first few of them."""
+    path, line = twice[0]
+    others = [f"{path_text(path)} (line {line})" for path, line in twice[1:_TWICE_SHOWN]]
+    more = " and others" if len(twice) > _TWICE_SHOWN else ""
+    return InputError(
+        "the field is given twice",
+        where=f"{where}:{line}, {path_text(path)}",
+        why=f"it is already in line {lines.get(path, 1)}" + (f"; so are {', '.join(others)}{more}" if others else ""),
+        fix="Keep one of each" if others else "Keep one of them",
+    )
 
 
 def _scalar(event: yaml.ScalarEvent, place: str) -> str | int | float | bool | None:

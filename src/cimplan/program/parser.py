@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 from cimplan.errors import InputError
+from cimplan.files import open_input
 from cimplan.program.language import (
     LANGUAGE_VERSION,
     Box,
@@ -34,7 +36,7 @@ from cimplan.program.language import (
     Tiles,
     WriteMatrix,
 )
-from cimplan.program.tokens import Tokens
+from cimplan.program.tokens import SIZE_LIMIT_CHARACTERS, Tokens
 
 _Value = TypeVar("_Value")
 
@@ -53,7 +55,8 @@ def read_program(path: Path) -> Program:
         If the file cannot be read, is not UTF-8 text or is not a program; with line and column.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with open_input(path, pipes=True) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig") as reader:
+            text = reader.read(SIZE_LIMIT_CHARACTERS + 1)  # one more is refused as too long
     except OSError as error:
         raise InputError(
             "cannot read the program", where=str(path), why=str(error.strerror), fix="Check the name of the file"
