@@ -234,7 +234,7 @@ def test_a_saved_profile_is_used_and_must_be_of_the_model(folder):
 
 
 def test_a_sweep_that_runs_already_is_refused(folder, monkeypatch):
-    monkeypatch.setattr("cimplan.explore.store._PATIENCE_S", 0.1)
+    monkeypatch.setattr("cimplan.explore.locks._PATIENCE_S", 0.1)
     loaded = space_from(space_value(), folder)
     with Store(f"sqlite:///{folder / 'sweep.db'}") as store:
         identity = prepare.Preparation(loaded, store, lambda _text: None).sweep
