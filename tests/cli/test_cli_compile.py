@@ -416,3 +416,14 @@ def test_an_einsum_with_weights_is_compiled_like_the_product_it_is(cimplan, tmp_
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
     done = cimplan("compile", path, *SMALL, "--json")
     assert done.code == 0 and done.json["segments"][0]["operators"] == ["e"]
+
+
+def test_a_limit_with_nothing_in_hand_is_named_as_it_was_given(cimplan):
+    run = cimplan("compile", "zoo:mobilenet_v2", "--time-limit", "1us")
+    assert run.code == 1
+    assert "the time limit of 1e-06 s has passed before there was a result" in run.err
+
+
+def test_compare_says_that_its_time_limit_is_of_each_method(cimplan):
+    said = " ".join(cimplan("compare", "--help").out.split())
+    assert "--time-limit 10s Of each method" in said

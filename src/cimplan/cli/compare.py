@@ -35,7 +35,6 @@ from cimplan.cli.partition import (
     ProfileOption,
     SeedOption,
     ThreadsOption,
-    TimeOption,
     costed_network,
     factor,
     showing,
@@ -71,7 +70,12 @@ def compare(
     split_size: SplitOption = None,
     segment_pieces: PiecesOption = None,
     allow_uncovered: UncoveredOption = False,
-    time_limit: TimeOption = "30s",
+    time_limit: Annotated[
+        str | None,
+        typer.Option(
+            "--time-limit", metavar="10s", help="Of each method; one that is stopped shows its best plan and bound."
+        ),
+    ] = "30s",
     seed: SeedOption = 0,
     threads: ThreadsOption = 1,
     measure_for: MeasureOption = None,

@@ -59,7 +59,7 @@ def compile_model(
     segment_pieces: PiecesOption = None,
     time_limit: Annotated[
         str | None,
-        typer.Option("--time-limit", metavar="10s", help="After that the search takes short cuts; the gap says what."),
+        typer.Option("--time-limit", metavar="10s", help="End then, with the best plan and bound so far."),
     ] = None,
     allow_uncovered: UncoveredOption = False,
     shape: ShapeOption = None,
@@ -80,6 +80,7 @@ def compile_model(
     from cimplan.api.compiling import compile as compile_network
     from cimplan.errors import InputError
     from cimplan.files import check_writable
+    from cimplan.limits import TimeLimitError, time_limit_error
 
     limit_s = seconds_of(time_limit)
     for path in (output, program):
@@ -89,17 +90,22 @@ def compile_model(
         raise InputError("plan and program would go to the same file", where=str(output), fix="Choose two files")
     chosen = choose(hardware, cost_model, reading, arrays, set_fields)
     with working("compiling", quiet=quiet or json) as tell:
-        compiled = compile_network(
-            load_model(model, shape, dim, value),
-            chosen.hardware,
-            method=method,
-            readings=chosen.readings,
-            split_sizes=tuple(split_size) if split_size else None,
-            segment_pieces=segment_pieces,
-            time_limit_s=left_s(limit_s),
-            allow_uncovered=allow_uncovered,
-            progress=tell,
-        )
+        try:
+            compiled = compile_network(
+                load_model(model, shape, dim, value),
+                chosen.hardware,
+                method=method,
+                readings=chosen.readings,
+                split_sizes=tuple(split_size) if split_size else None,
+                segment_pieces=segment_pieces,
+                time_limit_s=left_s(limit_s),
+                allow_uncovered=allow_uncovered,
+                progress=tell,
+            )
+        except TimeLimitError:
+            if limit_s is None:
+                raise
+            raise time_limit_error(limit_s) from None  # the limit as it was given, not what was left of it
         explanation = None
         if explain:
             from cimplan.dualmode.explain import explain as explain_plan
