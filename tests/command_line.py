@@ -30,7 +30,7 @@ def cimplan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         monkeypatch.setattr(sys, "argv", ["cimplan", *map(str, arguments)])
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
-            main()
+            main(guarded=False)
         captured = capsys.readouterr()
         code = ended.value.code
         return Run(code if isinstance(code, int) else 1 if code else 0, captured.out, captured.err)

@@ -43,7 +43,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> C
         monkeypatch.setattr(sys, "argv", ["cimplan", *map(str, arguments)])
         capfd.readouterr()
         with pytest.raises(SystemExit) as ended:
-            main()
+            main(guarded=False)
         said = capfd.readouterr()
         assert ended.value.code == code, said.out + said.err
         return Run(said.out, said.err)

@@ -99,7 +99,7 @@ def test_without_the_extra_it_says_what_to_install(folder, monkeypatch, capsys):
     for arguments in (("space.yaml",), ("status",), ("export", "-o", "t.csv")):
         monkeypatch.setattr(sys, "argv", ["cimplan", "explore", *arguments])
         with pytest.raises(SystemExit) as ended:
-            main()
+            main(guarded=False)
         assert ended.value.code == 2
         said = capsys.readouterr().err
         assert "pip install 'cimplan[explore]'" in said and "sqlalchemy, optuna" in said

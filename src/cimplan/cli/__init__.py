@@ -8,8 +8,15 @@ from typing import NoReturn
 __all__ = ["main"]
 
 
-def main() -> NoReturn:
-    """Run the command line."""
+def main(*, guarded: bool = True) -> NoReturn:
+    """Run the command line.
+
+    Parameters
+    ----------
+    guarded : bool
+        Whether a command that does not stop by itself at a limit, or at a signal, is ended from outside together with
+        this process. Not for a program that is more than this command line.
+    """
     try:
         from cimplan.cli.app import main as run
     except KeyboardInterrupt:
@@ -17,4 +24,4 @@ def main() -> NoReturn:
         if sys.stderr is not None:
             sys.stderr.write("cimplan: interrupted\n")
         sys.exit(130)
-    run()
+    run(guarded=guarded)

@@ -8,6 +8,7 @@ import io
 import os
 import signal
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -74,8 +75,8 @@ def _root(
     """
 
 
-def main() -> NoReturn:
-    """Run the command line."""
+def main(*, guarded: bool = True) -> NoReturn:
+    """Run the command line; `guarded` as in `cimplan.cli.main`."""
     # Both are None where the caller closed them.
     sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
@@ -85,7 +86,7 @@ def main() -> NoReturn:
     # What is done is done: Ctrl-C while the interpreter ends must not change the exit code.
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     try:
-        with guarding():
+        with guarding() if guarded else nullcontext():
             code = _run(debug="--debug" in sys.argv[1:] or bool(os.environ.get("CIMPLAN_DEBUG")))
     finally:
         # What could not be written must not fail once more, and louder, when the interpreter ends.
