@@ -104,7 +104,7 @@ def compile_plan(
     Returns
     -------
     DualModePlan
-        Has passed the independent checker.
+        Has passed the independent checker, unless the time limit came first: then `checked` is False.
 
     Raises
     ------
@@ -151,15 +151,16 @@ def compile_plan(
         progress("checking the plan")
     # Sorted, so that the same numbers give the same hash whatever the order of a file's fields.
     text = json.dumps(description.to_description(), sort_keys=True)
-    return checked(
-        replace(
-            plan,
-            model_sha256=sha256_of(found.path),
-            hardware_sha256=hashlib.sha256(text.encode()).hexdigest(),
-            tool_version=__version__,
-        ),
-        graph,
+    plan = replace(
+        plan,
+        model_sha256=sha256_of(found.path),
+        hardware_sha256=hashlib.sha256(text.encode()).hexdigest(),
+        tool_version=__version__,
     )
+    left_s = None if time_limit_s is None else max(0.01, time_limit_s - (time.monotonic() - began))
+    with suppress(limits.TimeLimitError), limits.time_limit(left_s):
+        return checked(plan, graph)
+    return plan
 
 
 def generate_program(plan: DualModePlan) -> Compiled:

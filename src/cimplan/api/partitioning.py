@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -370,10 +370,23 @@ def solve(
             with noticed.let_one_through(), limits.time_limit(left()):
                 yield
 
+        def explaining() -> AbstractContextManager[None]:
+            # To the end of the limit: what comes after takes no longer than the second that a limit may be late.
+            return limits.time_limit(
+                None if time_limit_s is None else max(_LEAST_S, time_limit_s - (time.perf_counter() - began))
+            )
+
         sampled = sample(
             costed, problem, solution, seed=seed, time_limit_s=time_limit_s, stopped=lambda: noticed.pressed
         )
-        context = replace(context_of(costed), sampled=sampled, verifying=verifying, fixes=fixes, without_fixes=free)
+        context = replace(
+            context_of(costed),
+            sampled=sampled,
+            verifying=verifying,
+            explaining=explaining,
+            fixes=fixes,
+            without_fixes=free,
+        )
         return plan_from(problem, solution, context, unfixed=costed.problem)
 
 

@@ -230,7 +230,12 @@ def _facts(compiled: Compiled) -> list[tuple[str, str]]:
         ),
         ("uncovered", _uncovered(plan)),
         ("compiled in", f"{plan.compile_s:.2f} s"),
-        ("checked", "yes, every cycle recomputed from the allocation" if plan.checked else "no"),
+        (
+            "checked",
+            "yes, every cycle recomputed from the allocation"
+            if plan.checked
+            else "no: the time limit came first; write the plan with -o and run `cimplan check` on it",
+        ),
         (
             "program",
             "none: the time limit or Ctrl-C came before it was verified"

@@ -76,6 +76,7 @@ def run(
     from cimplan.explore.store import Store
     from cimplan.explore.sweep import run_sweep
     from cimplan.explore.tables import check_path, write
+    from cimplan.limits import OutOfTimeError
 
     if output is not None:
         check_path(output)
@@ -91,6 +92,9 @@ def run(
         except KeyboardInterrupt:
             note("cimplan: interrupted; what was computed is kept, and the same command goes on from there")
             raise typer.Exit(130) from None
+        except OutOfTimeError:
+            note("cimplan: what was computed until the time limit is kept, and the same command goes on from there")
+            raise
         where = opened.where
     if output is not None:
         write(result.rows, result.columns, output)

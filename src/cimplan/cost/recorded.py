@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import binascii
 import io
-import tempfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -40,6 +39,7 @@ from cimplan.cost.profile_file import (
     record_of,
 )
 from cimplan.errors import InputError
+from cimplan.files import scratch_folder
 from cimplan.graph.wire import MalformedError, Node, nodes_of
 
 if TYPE_CHECKING:
@@ -186,8 +186,8 @@ def _graph_of(found: RecordingFile, where: str) -> tuple[OperatorGraph, list[Nod
     nodes = nodes_of(io.BytesIO(bare), len(bare))
     if len(nodes) != found.recording.nodes:
         raise InputError("holds no whole graph", where=f"{where}, recording.graph", fix=_AGAIN)
-    with tempfile.TemporaryDirectory(prefix="cimplan-graph-", ignore_cleanup_errors=True) as name:
-        path = Path(name) / "graph.onnx"
+    with scratch_folder("graph") as folder:
+        path = folder / "graph.onnx"
         try:
             path.write_bytes(bare)
             graph = read_graph(path, shapes=found.shapes, recorded=found.recording.tensors, where=where)
@@ -198,7 +198,7 @@ def _graph_of(found: RecordingFile, where: str) -> tuple[OperatorGraph, list[Nod
             else:
                 graph = network_shapes(graph)
         except InputError as error:
-            if name not in error.where:
+            if str(folder) not in error.where:
                 raise
             # Nobody knows the file it was unpacked to.
             raise InputError(error.what, where=f"{where}, the graph in it", why=error.why, fix=_AGAIN) from error

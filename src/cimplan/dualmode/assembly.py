@@ -8,6 +8,7 @@ from cimplan.dualmode.placement import Placed, Placer, switch_cycles
 from cimplan.dualmode.segmentation import Choice
 from cimplan.dualmode.variants import Allocation, SegmentModel, StoreCount
 from cimplan.dualmode.windows import PieceNetwork, Window
+from cimplan.limits import watch
 from cimplan.plan.dual_mode import ArrayRange, Part, Segment, Store, WriteBack
 
 
@@ -33,6 +34,7 @@ def assemble(
     known: dict[Hashable, Allocation] = {}
     segments = []
     for choice in choices:
+        watch()
         key = (choice.variant, choice.memory_mode)
         allocation = known.get(key)
         if allocation is None:

@@ -22,7 +22,7 @@ from cimplan.dualmode.windows import PieceNetwork, shapes_of
 from cimplan.errors import InputError, did_you_mean
 from cimplan.graph.operators import OperatorGraph
 from cimplan.hardware.schema import DualModeChip
-from cimplan.limits import OutOfTimeError
+from cimplan.limits import OutOfTimeError, TimeLimitError, time_left_s, time_limit, unlimited
 from cimplan.plan.dual_mode import (
     DualModePlan,
     Limits,
@@ -40,6 +40,10 @@ _MOST_COARSE_PIECES: Final = 4_000_000
 _MOST_WORK: Final = 1 << 54
 """Pieces at the coarsest split, and multiply-accumulates or bytes, above which a network is refused: a
 language model of 13 billion weights has some 10,000 and 10^14. Cycles stay below the 64 bits they are counted in."""
+
+
+_FINISHING_S_PER_PIECE: Final = 2e-4
+"""Seconds to keep, for each piece of a network, for what is done with the answer of a search: assembly and checks."""
 
 
 class Best(NamedTuple):
@@ -117,13 +121,14 @@ def compile_operators(
     # First, as it is quick: what is there when the time is up before the method has an answer.
     baseline = best = compiler.best(BASELINE)
     used, bound = BASELINE, 0
-    with suppress(OutOfTimeError, KeyboardInterrupt):
+    with suppress(OutOfTimeError, TimeLimitError, KeyboardInterrupt):
         if options.method != BASELINE:
             best, used = compiler.best(options.method), options.method
         # What a restricted method cannot beat by its own rules, another plan may: the bound is that of all plans.
         bound = best.lower_bound if options.method == EXACT else compiler.best(EXACT).lower_bound
     duplicate = METHODS[used].rules.duplicate
-    segments = assemble(best.network, best.search.choices(), compiler.model, duplicate=duplicate)
+    with unlimited():
+        segments = assemble(best.network, best.search.choices(), compiler.model, duplicate=duplicate)
     latency = sum(segment.total_cycles for segment in segments)
     return DualModePlan(
         model=model,
@@ -188,9 +193,13 @@ class _Compiler:
             if self._progress is not None:
                 self._progress(f"{method}: pieces of at most {size} arrays")
             search = Search(network, self.model, rules, self._deadline)
+            left_s = time_left_s()
+            if left_s is not None and (best is not None or method != BASELINE):
+                left_s -= _FINISHING_S_PER_PIECE * network.pieces
             try:
-                found = search.run()
-            except (OutOfTimeError, KeyboardInterrupt):
+                with time_limit(left_s):
+                    found = search.run()
+            except (OutOfTimeError, TimeLimitError, KeyboardInterrupt):
                 if best is None:
                     raise
                 break

@@ -285,6 +285,7 @@ class Search:
         choices: list[Choice] = []
         lengths: list[int] = []
         while end > 0:
+            watch()
             choice = self._step_back(table, end, state, mode, lengths)
             choices.append(choice)
             # Long networks repeat themselves, so the lengths of the segments just found are tried first.

@@ -7,12 +7,10 @@ Every plan passes the independent checker; `programs` also verifies the program 
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +28,7 @@ from cimplan.explore.cmswitch_cases import (
     is_transformer,
 )
 from cimplan.explore.cmswitch_readings import Variant
+from cimplan.files import scratch_folder
 
 if TYPE_CHECKING:
     from cimplan.api.models import Model
@@ -342,8 +341,8 @@ def _opened(case: Case) -> Iterator[Model]:
         yield load(case.reference if is_transformer(case.model) else f"zoo:{case.model}?form=float")
         return
     parameters: dict[str, Any] = case.parameters
-    with tempfile.TemporaryDirectory(prefix="cimplan-") as folder:
-        path = Path(folder) / "network.onnx"
+    with scratch_folder("network") as folder:
+        path = folder / "network.onnx"
         write(case.model, path, **parameters)
         yield Model(case.reference, path, case.reference.removeprefix("zoo:"))
 

@@ -104,12 +104,13 @@ class Network:
         return self._ideals[among, most]
 
     def _count_ideals(self, among: int, most: int) -> int:
+        limits.watch()
         operators = list(members(among))
+        if len(operators) > most:
+            return most + 1
         position = {v: i for i, v in enumerate(operators)}
         needs = [as_set(position[u] for u, _ in self.before[v] if u in position) for v in operators]
         follow = [[position[w] for w, _ in self.after[v] if w in position] for v in operators]
-        if len(operators) > most:
-            return most + 1
         total, layer = 1, {0: as_set(i for i, need in enumerate(needs) if not need)}
         while layer:
             grown: dict[int, int] = {}
@@ -120,8 +121,8 @@ class Network:
                     if then not in grown:
                         freed = as_set(j for j in follow[i] if not needs[j] & ~then)
                         grown[then] = free & ~(1 << i) | freed
+                if total + len(grown) > most:
+                    return most + 1
             total += len(grown)
-            if total > most:
-                return most + 1
             layer = grown
         return total

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from cimplan.cost.problem import HOST, Option, Problem
+from cimplan.limits import watch
 from cimplan.plan.schedule import Schedule
 
 Arcs: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]
@@ -192,6 +193,7 @@ def list_schedule(problem: Problem, chosen: Sequence[int], priority: Sequence[fl
         release(v)
     now = 0
     while coming or queue:
+        watch()
         now = max(now, cores[0], 0 if queue else coming[0][0])
         while coming and coming[0][0] <= now:
             _, v = heapq.heappop(coming)

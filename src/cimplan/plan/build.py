@@ -78,6 +78,8 @@ class PlanContext:
     verifying : callable
         Makes the context in which the certificate is verified; of the whole way from a solution to a plan, only there
         does Ctrl-C cost nothing but the verification.
+    explaining : callable
+        Makes the context in which gains are computed; where it ends in `TimeLimitError`, those left are not known.
     """
 
     model: str = ""
@@ -98,6 +100,7 @@ class PlanContext:
     without_fixes: Solution | None = None
     file_nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     verifying: Callable[[], AbstractContextManager[object]] = nullcontext
+    explaining: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
 def content(
@@ -137,7 +140,7 @@ def content(
     makespan = happened.makespan
     host_only = host_only_makespan(unfixed)
     crossbars = schedule.crossbars(problem)
-    proven = _unrefuted(problem, solution, schedule, prove(problem, solution, context.verifying))
+    proven = _unrefuted(problem, solution, schedule, prove(problem, solution, context.verifying), context.explaining)
     lower_bound = proven.lower_bound
     statistics = dict(solution.statistics)
     if context.sampled is not None:
@@ -368,14 +371,22 @@ def schedule_part(schedule: Schedule) -> SchedulePart:
     return SchedulePart(options=schedule.chosen, starts=schedule.start)
 
 
-def _unrefuted(problem: Problem, solution: Solution, schedule: Schedule, proven: Proven) -> Proven:
+def _unrefuted(
+    problem: Problem,
+    solution: Solution,
+    schedule: Schedule,
+    proven: Proven,
+    explaining: Callable[[], AbstractContextManager[object]],
+) -> Proven:
     """Drop a solver's bound, where it was not verified, if moving one operator of its own schedule beats it.
 
     A bound of our own that is beaten is a fault of ours, and not dropped.
     """
     if proven.part.verdict == "verified" or not rests_on_a_solver(solution.method, solution.statistics):
         return proven
-    quickest = quickest_move(problem, schedule)
+    quickest: int | None = 0  # a bound that there is no time to test is not told
+    with suppress(TimeLimitError), explaining():
+        quickest = quickest_move(problem, schedule)
     if quickest is None or quickest >= proven.lower_bound:
         return proven
     return replace(proven, lower_bound=round(proven.part.bound_ns / problem.tick_ns))
@@ -399,6 +410,7 @@ def _operators(
         unsupported=context.unsupported,
         lower_bound=proven.lower_bound,
         proven=optimal,
+        limited=context.explaining,
     )
     parts = []
     for index, (name, options) in enumerate(zip(problem.names, problem.options, strict=True)):

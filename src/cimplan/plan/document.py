@@ -64,7 +64,7 @@ class OperatorPart(Part):
     gain_ns: Finite | None = Field(
         description=(
             "How much the plan's latency would grow if only this operator moved to its best other place, the order "
-            "on the host kept; negative if it would shrink; null if there is no other place."
+            "on the host kept; negative if it would shrink; null if there is no other place, or no time to compute it."
         )
     )
     reason: str = Field(description="Why the operator is at its place, for people.")

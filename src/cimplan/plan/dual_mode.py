@@ -12,6 +12,7 @@ memory arrays and are needed later are written back. Nothing of this overlaps:
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -470,7 +471,7 @@ def array_ranges(arrays: Iterable[int]) -> tuple[ArrayRange, ...]:
 
 def array_numbers(ranges: Iterable[ArrayRange]) -> tuple[int, ...]:
     """Return the array numbers of ranges, in their order."""
-    return tuple(number for first, count in ranges for number in range(first, first + count))
+    return tuple(itertools.chain.from_iterable(range(first, first + count) for first, count in ranges))
 
 
 @cache

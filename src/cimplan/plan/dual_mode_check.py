@@ -14,6 +14,7 @@ import numpy as np
 
 from cimplan.errors import InternalError
 from cimplan.graph.operators import OperatorGraph
+from cimplan.limits import watch
 from cimplan.plan import dual_mode_costs as costs
 from cimplan.plan.dual_mode import (
     NETWORK,
@@ -83,6 +84,7 @@ def find_faults(plan: DualModePlan, graph: OperatorGraph | None = None) -> list[
     uses = _Uses(plan)
     sizes: dict[tuple[object, ...], costs.Sizes] = {}
     for number, segment in enumerate(plan.segments):
+        watch()
         where = f"segment {number}"
         faults += _sizes(plan, segment, where, sizes)
         faults += _placement(plan, segment, where)

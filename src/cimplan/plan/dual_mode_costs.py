@@ -9,11 +9,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil
 from typing import NamedTuple
 
 from cimplan.hardware.schema import DualModeChip
 from cimplan.plan.dual_mode import Block, MatrixOperator, Part, Readings, Segment, Store
+
+_KNOWN = 1 << 16
+"""Answers to keep: segments of large networks are much alike, and exact fractions are slow."""
 
 Rectangle = tuple[int, int, int, int]
 """First and end along one axis, first and end along the other."""
@@ -29,9 +33,16 @@ class Sizes(NamedTuple):
     weight_bytes: int
 
 
+@lru_cache(maxsize=64)
 def decimal(value: float) -> Fraction:
     """Return a rate as the decimal number it is written as."""
     return Fraction(repr(value))
+
+
+@lru_cache(maxsize=_KNOWN)
+def cycles_at(amount: int, units: int, rate: float) -> int:
+    """Return how long so many units take for an amount, each at a rate per cycle, rounded up."""
+    return ceil(amount / (units * decimal(rate)))
 
 
 def area(rectangles: Sequence[Rectangle]) -> int:
@@ -94,22 +105,29 @@ def moved_bytes(part: Part, readings: Readings) -> int:
 
 def compute_cycles(part: Part, chip: DualModeChip) -> int:
     """Return OP / (Com · op), rounded up."""
-    return ceil(part.operations / (part.compute_arrays * decimal(chip.op_per_cycle)))
+    return cycles_at(part.operations, part.compute_arrays, chip.op_per_cycle)
 
 
 def published_cycles(segment: Segment, chip: DualModeChip, readings: Readings) -> list[int]:
     """Return L of each part under the published cost model."""
     moved = [moved_bytes(part, readings) for part in segment.parts]
     total = sum(moved)
-    cycles = []
-    for part, size in zip(segment.parts, moved, strict=True):
-        main = decimal(chip.main_bytes_per_cycle)
-        if readings.main_bandwidth == "shared" and size:
-            main = main * size / total
-        memory = part.input_arrays + part.output_arrays
-        bandwidth = memory * decimal(chip.memory_bytes_per_cycle) + main
-        cycles.append(max(compute_cycles(part, chip), ceil(size / bandwidth)))
-    return cycles
+    shared = readings.main_bandwidth == "shared"
+    rates = (chip.memory_bytes_per_cycle, chip.main_bytes_per_cycle)
+    return [
+        max(
+            compute_cycles(part, chip),
+            _moving_cycles(size, total if shared else size, part.input_arrays + part.output_arrays, *rates),
+        )
+        for part, size in zip(segment.parts, moved, strict=True)
+    ]
+
+
+@lru_cache(maxsize=_KNOWN)
+def _moving_cycles(size: int, total: int, memory_arrays: int, memory_rate: float, main_rate: float) -> int:
+    """Return how long moving bytes takes through arrays, and their share of main memory."""
+    main = decimal(main_rate) * size / total if size else decimal(main_rate)
+    return ceil(size / (memory_arrays * decimal(memory_rate) + main))
 
 
 def saved_accesses(store: Store, made_here: bool, needed_after: bool, readings: Readings) -> int:
@@ -126,7 +144,7 @@ def store_cycles(store: Store, made_here: bool, chip: DualModeChip) -> int:
     """Return how long the arrays of a store serve all accesses to it."""
     reads = len(store.readers)
     accesses = reads if store.kept_from_previous or not made_here else reads + 1
-    return ceil(accesses * store.held_bytes / (store.arrays * decimal(chip.memory_bytes_per_cycle)))
+    return cycles_at(accesses * store.held_bytes, store.arrays, chip.memory_bytes_per_cycle)
 
 
 def resident_cycles(
@@ -158,13 +176,13 @@ def resident_cycles(
         made_here = store.source in here and not store.kept_from_previous
         main -= saved_accesses(store, made_here, store.source in later, readings) * store.held_bytes
         slowest = max(slowest, store_cycles(store, made_here, chip))
-    return max(slowest, ceil(main / decimal(chip.main_bytes_per_cycle))), main
+    return max(slowest, cycles_at(main, 1, chip.main_bytes_per_cycle)), main
 
 
 def write_cycles(segment: Segment, chip: DualModeChip, readings: Readings) -> int:
     """Return T_write: arrays of an operator in series, operators in parallel, and main memory."""
     arrays = max(part.compute_arrays for part in segment.parts) * chip.write_cycles
-    main = ceil(sum(part.weight_bytes for part in segment.parts) / decimal(chip.main_bytes_per_cycle))
+    main = cycles_at(sum(part.weight_bytes for part in segment.parts), 1, chip.main_bytes_per_cycle)
     return {"free": 0, "array_cycles": arrays, "main_bandwidth": main, "both": max(arrays, main)}[
         readings.weight_writes
     ]
@@ -173,7 +191,7 @@ def write_cycles(segment: Segment, chip: DualModeChip, readings: Readings) -> in
 def write_back_cycles(segment: Segment, chip: DualModeChip) -> int:
     """Return T_back of a segment."""
     size = sum(entry.size_bytes for entry in segment.write_backs)
-    return ceil(size / decimal(chip.write_back_bytes_per_cycle))
+    return cycles_at(size, 1, chip.write_back_bytes_per_cycle)
 
 
 def _span(extent: tuple[int, int]) -> tuple[int, int]:

@@ -6,16 +6,21 @@ and waiting on the host, and it is what *this* plan gains; the best plan after a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 
 from cimplan.cost.problem import CIM, HOST, Option, Problem
 from cimplan.errors import InternalError
-from cimplan.plan.retiming import Move, makespans_after
+from cimplan.limits import TimeLimitError
+from cimplan.plan.retiming import Move, makespans_after, makespans_in_turn
 from cimplan.plan.schedule import Schedule
 from cimplan.units import format_duration
 
 FIXED = "placed by the user"
+
+UNKNOWN = "what another place would change was not computed within the time limit"
+"""Reason of an operator whose moves there was no time for; all that is left of one where the user placed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +31,7 @@ class Reason:
     ----------
     gain : int or None
         Ticks the makespan would grow if the operator moved to its best other place; negative if it would shrink.
-        None if there is no other place.
+        None if there is no other place, or no time to compute it.
     text : str
         One line for people.
     """
@@ -43,6 +48,7 @@ def explain(
     unsupported: Mapping[str, str] | None = None,
     lower_bound: int = 0,
     proven: bool | None = None,
+    limited: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> tuple[Reason, ...]:
     """Give the reason for the place of every operator.
 
@@ -60,6 +66,9 @@ def explain(
         Ticks that nothing is said to beat.
     proven : bool, optional
         Whether the schedule may be called optimal; if left out, whether it ends at the bound.
+    limited : callable
+        Makes the context in which moves are timed; where it ends in `TimeLimitError`, the reason of the operators that
+        are left is `UNKNOWN`.
 
     Returns
     -------
@@ -71,7 +80,21 @@ def explain(
     InternalError
         If a move within the budget beats the proven lower bound: then the proof is wrong.
     """
-    return _Explanation(problem, schedule, unfixed or problem, unsupported or {}, lower_bound, proven).reasons()
+    found = _Explanation(problem, schedule, unfixed or problem, unsupported or {}, lower_bound, proven)
+    with suppress(TimeLimitError), limited():
+        found.time_moves()
+    return found.reasons()
+
+
+def both_wordings(
+    problem: Problem, schedule: Schedule, *, unfixed: Problem
+) -> tuple[tuple[Reason, ...], tuple[Reason, ...]]:
+    """Give the reasons of `explain` for a schedule that may be called optimal, and for one that may not."""
+    found = _Explanation(problem, schedule, unfixed, {}, 0, True)
+    found.time_moves()
+    optimal = found.reasons()
+    found.proven = False
+    return optimal, found.reasons()
 
 
 def quickest_move(problem: Problem, schedule: Schedule) -> int | None:
@@ -102,33 +125,42 @@ class _Explanation:
         self.problem = problem
         self.unfixed = unfixed
         self.unsupported = unsupported
+        self.lower_bound = lower_bound
         self.now = schedule.makespan(problem)
         self.free = problem.budget - schedule.crossbars(problem)
         self.proven = lower_bound >= self.now if proven is None else proven
         self.chosen = [options[choice] for options, choice in zip(problem.options, schedule.chosen, strict=True)]
         chosen = tuple(options.index(option) for options, option in zip(unfixed.options, self.chosen, strict=True))
-        moves = [
+        self.schedule = Schedule(chosen, schedule.start)
+        self.moves = [
             Move(index, number)
             for index, options in enumerate(unfixed.options)
             for number, option in enumerate(options)
             if option.place != self.chosen[index].place
         ]
-        after = makespans_after(unfixed, Schedule(chosen, schedule.start), moves)
         self.best: dict[int, tuple[int, int, Option]] = {}
-        for move, makespan in zip(moves, after, strict=True):
-            option = unfixed.options[move.operator][move.option]
-            self._refute(move.operator, option, makespan, lower_bound)
-            candidate = (makespan, option.crossbars, option)
-            if move.operator not in self.best or candidate[:2] < self.best[move.operator][:2]:
-                self.best[move.operator] = candidate
+        self.untimed = {move.operator for move in self.moves}
 
-    def _refute(self, index: int, option: Option, makespan: int, lower_bound: int) -> None:
+    def time_moves(self) -> None:
+        """Time the moves; what was found of the operators whose moves were all timed stays if that is interrupted."""
+        untimed = self.moves
+        for makespans in makespans_in_turn(self.unfixed, self.schedule, self.moves):
+            timed, untimed = untimed[: len(makespans)], untimed[len(makespans) :]
+            for move, makespan in zip(timed, makespans, strict=True):
+                option = self.unfixed.options[move.operator][move.option]
+                self._refute(move.operator, option, makespan)
+                candidate = (makespan, option.crossbars, option)
+                if move.operator not in self.best or candidate[:2] < self.best[move.operator][:2]:
+                    self.best[move.operator] = candidate
+            self.untimed = {move.operator for move in untimed}
+
+    def _refute(self, index: int, option: Option, makespan: int) -> None:
         allowed = option in self.problem.options[index]
-        if allowed and self._extra(index, option) <= self.free and makespan < lower_bound:
+        if allowed and self._extra(index, option) <= self.free and makespan < self.lower_bound:
             raise InternalError(
                 "the lower bound of this plan is wrong",
                 where=f"operator {self.problem.names[index]!r}",
-                why=f"moved to {option.place!r} the plan takes {makespan} ticks, the bound is {lower_bound}",
+                why=f"moved to {option.place!r} the plan takes {makespan} ticks, the bound is {self.lower_bound}",
                 fix="Please report it with the model and the command",
             )
 
@@ -141,6 +173,8 @@ class _Explanation:
 
     def _reason(self, index: int) -> Reason:
         here = self.chosen[index]
+        if index in self.untimed:
+            return Reason(None, f"{FIXED}; {UNKNOWN}" if self._fixed(index) else UNKNOWN)
         if index not in self.best:
             why = self.unsupported.get(self.problem.names[index], "") if here.place == HOST else ""
             return Reason(None, f"only on {_called(here.place)}" + (f": {why}" if why else ""))

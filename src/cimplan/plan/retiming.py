@@ -9,7 +9,7 @@ All moves are timed in one pass over the operators: each step handles one operat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cimplan.cost.problem import HOST, Problem
+from cimplan.limits import watch
 from cimplan.plan.schedule import Schedule
 
 _MOVES_AT_ONCE: Final = 512
@@ -58,10 +59,13 @@ def makespans_after(problem: Problem, schedule: Schedule, moves: Sequence[Move])
     list of int
         Makespan in ticks of the semi-active schedule with the same choices, the move, and the same host order.
     """
-    found: list[int] = []
+    return [makespan for some in makespans_in_turn(problem, schedule, moves) for makespan in some]
+
+
+def makespans_in_turn(problem: Problem, schedule: Schedule, moves: Sequence[Move]) -> Iterator[list[int]]:
+    """Return the makespans of `makespans_after` in several lists, each as soon as it is known."""
     for first in range(0, len(moves), _MOVES_AT_ONCE):
-        found += _makespans(problem, schedule, moves[first : first + _MOVES_AT_ONCE])
-    return found
+        yield _makespans(problem, schedule, moves[first : first + _MOVES_AT_ONCE])
 
 
 def _makespans(problem: Problem, schedule: Schedule, moves: Sequence[Move]) -> list[int]:
@@ -89,6 +93,7 @@ def _makespans(problem: Problem, schedule: Schedule, moves: Sequence[Move]) -> l
     last_start = np.zeros(width, dtype=np.int64)
     # By planned start, ties in topological order: also topological after any one move, and the host's order.
     for index in sorted(range(count), key=lambda v: (schedule.start[v], v)):
+        watch()
         start: _Ticks = np.zeros(width, dtype=np.int64)
         for source, transfer in incoming[index]:
             arrival = finish[source]

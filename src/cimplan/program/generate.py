@@ -7,6 +7,7 @@ data lie) comes from main memory in the program.
 
 from __future__ import annotations
 
+from cimplan.limits import watch
 from cimplan.plan.dual_mode import ArrayRange, DualModePlan, Part, Segment, array_numbers
 from cimplan.program.language import (
     Box,
@@ -92,6 +93,7 @@ class _Generator:
 
     def segment(self, index: int, segment: Segment) -> ProgramSegment:
         """Return one segment as a program segment."""
+        watch()
         prepare: list[PrepareStatement] = []
         self.index = index
         lost = self.placement.begin(index, segment)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from cimplan.limits import watch
 from cimplan.plan.dual_mode import DualModePlan, array_numbers
 from cimplan.program.coverage import Ranges
 from cimplan.program.language import (
@@ -87,6 +88,7 @@ def summarise(program: Program) -> tuple[SegmentCount, ...]:
 
 
 def _segment(segment: Segment, results: dict[str, str]) -> SegmentCount:
+    watch()
     switched = {"TOC": 0, "TOM": 0}
     written: dict[str, int] = {}
     for statement in segment.prepare:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cimplan.hardware.schema import DualModeChip
+from cimplan.limits import watch
 from cimplan.program.declarations import check_chip, declared
 from cimplan.program.language import (
     Box,
@@ -93,6 +94,7 @@ class _Run(SymbolicChip):
         self._end()
 
     def _segment(self, segment: Segment) -> None:
+        watch()
         for statement in segment.prepare:
             self.statements += 1
             match statement:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 from cimplan.cost.problem import Problem
+from cimplan.limits import OutOfTimeError
 from cimplan.partition.baselines.common import Neighbourhood, answer
 from cimplan.partition.infeasible import refuse_infeasible
 from cimplan.partition.progress import ProgressCallback
@@ -51,15 +53,16 @@ def schedule(problem: Problem, *, deadline: float | None = None) -> Schedule:
     chosen = list(least_choices(problem))
     best = list_schedule(problem, chosen)
     stride = -(-len(moves) // TIMED)
-    for number, (v, option) in enumerate(moves, start=1):
-        chosen[v] = option
-        if number != len(moves) and number % stride:
-            continue
-        found = list_schedule(problem, chosen)
-        if found.makespan(problem) < best.makespan(problem):
-            best = found
-        if deadline is not None and time.perf_counter() > deadline:
-            break
+    with suppress(OutOfTimeError):
+        for number, (v, option) in enumerate(moves, start=1):
+            chosen[v] = option
+            if number != len(moves) and number % stride:
+                continue
+            found = list_schedule(problem, chosen)
+            if found.makespan(problem) < best.makespan(problem):
+                best = found
+            if deadline is not None and time.perf_counter() > deadline:
+                break
     return best
 
 

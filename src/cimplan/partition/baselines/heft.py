@@ -12,6 +12,7 @@ import bisect
 import time
 
 from cimplan.cost.problem import HOST, Problem
+from cimplan.limits import watch
 from cimplan.partition.baselines.common import answer
 from cimplan.partition.infeasible import refuse_infeasible
 from cimplan.partition.progress import ProgressCallback
@@ -49,6 +50,7 @@ def solve(
     chosen = [0] * len(problem)
     start = [0] * len(problem)
     for v in topological_order(problem, [-rank for rank in upward_ranks(problem)]):
+        watch()
         options = problem.options[v]
         least = min(option.crossbars for option in options)
         offers = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 
 from cimplan.cost.problem import Problem
+from cimplan.limits import OutOfTimeError
 from cimplan.partition.baselines.all_cim import offload
 from cimplan.partition.baselines.common import accelerator_options, answer
 from cimplan.partition.infeasible import refuse_infeasible
@@ -61,7 +62,10 @@ def solve(
             if chosen in tried:
                 continue
             tried.add(chosen)
-            schedule = list_schedule(problem, chosen)
+            try:
+                schedule = list_schedule(problem, chosen)
+            except OutOfTimeError:
+                return answer(METHOD, problem, best, began, {"tried": len(tried)})
             if schedule.makespan(problem) < best.makespan(problem):
                 best = schedule
     return answer(METHOD, problem, best, began, {"tried": len(tried)})
