@@ -142,10 +142,11 @@ def compile_plan(
         split_sizes=split_sizes,
         segment_pieces=segment_pieces,
         time_limit_s=None if left_s is None else SEARCH_SHARE * left_s,
+        ends_s=left_s,
         allow_uncovered=allow_uncovered,
     )
-    with limits.time_limit(left_s):
-        plan = compile_graph(graph, chip, options, hardware=description.name, progress=progress)
+    # Not within a limit of its own: what is found when the search ends has to become a plan.
+    plan = compile_graph(graph, chip, options, hardware=description.name, progress=progress)
     plan = replace(plan, limits=replace(plan.limits, time_limit_s=time_limit_s))
     if progress is not None:
         progress("checking the plan")

@@ -22,7 +22,7 @@ from cimplan.dualmode.windows import PieceNetwork, shapes_of
 from cimplan.errors import InputError, did_you_mean
 from cimplan.graph.operators import OperatorGraph
 from cimplan.hardware.schema import DualModeChip
-from cimplan.limits import OutOfTimeError, TimeLimitError, time_left_s, time_limit, unlimited
+from cimplan.limits import OutOfTimeError, TimeLimitError, time_left_s, time_limit, time_limit_error
 from cimplan.plan.dual_mode import (
     DualModePlan,
     Limits,
@@ -44,6 +44,10 @@ language model of 13 billion weights has some 10,000 and 10^14. Cycles stay belo
 
 _FINISHING_S_PER_PIECE: Final = 2e-4
 """Seconds to keep, for each piece of a network, for what is done with the answer of a search: assembly and checks."""
+
+
+_LATE_S: Final = 0.5
+"""Seconds by which an answer may be late that is there but not yet a plan."""
 
 
 class Best(NamedTuple):
@@ -93,8 +97,9 @@ def compile_graph(
     options = options or CompileOptions()
     if options.method not in METHODS:
         raise InputError(f"there is no method {options.method!r}", fix=did_you_mean(options.method, METHODS))
-    uncovered = require_covered(graph, allow_uncovered=options.allow_uncovered)
-    operators = matrix_operators(graph, chip, options.readings)
+    with time_limit(options.ends_s):
+        uncovered = require_covered(graph, allow_uncovered=options.allow_uncovered)
+        operators = matrix_operators(graph, chip, options.readings)
     plan = compile_operators(
         operators, chip, options, model=graph.name, hardware=hardware, started=started, progress=progress
     )
@@ -117,18 +122,25 @@ def compile_operators(
     compile time and time limit count.
     """
     started = monotonic() if started is None else started
-    compiler = _Compiler(operators, chip, options, started, progress)
-    # First, as it is quick: what is there when the time is up before the method has an answer.
-    baseline = best = compiler.best(BASELINE)
+    with time_limit(options.ends_s, spent_s=monotonic() - started):
+        compiler = _Compiler(operators, chip, options, started, progress)
+        # First, as it is quick: what is there when the time is up before the method has an answer.
+        baseline = best = compiler.best(BASELINE)
     used, bound = BASELINE, 0
-    with suppress(OutOfTimeError, TimeLimitError, KeyboardInterrupt):
+    with (
+        suppress(OutOfTimeError, TimeLimitError, KeyboardInterrupt),
+        time_limit(options.ends_s, spent_s=monotonic() - started),
+    ):
         if options.method != BASELINE:
             best, used = compiler.best(options.method), options.method
         # What a restricted method cannot beat by its own rules, another plan may: the bound is that of all plans.
         bound = best.lower_bound if options.method == EXACT else compiler.best(EXACT).lower_bound
     duplicate = METHODS[used].rules.duplicate
-    with unlimited():
-        segments = assemble(best.network, best.search.choices(), compiler.model, duplicate=duplicate)
+    try:
+        with time_limit(None if options.ends_s is None else options.ends_s + _LATE_S, spent_s=monotonic() - started):
+            segments = assemble(best.network, best.search.choices(), compiler.model, duplicate=duplicate)
+    except TimeLimitError:
+        raise time_limit_error(options.ends_s or 0.0) from None
     latency = sum(segment.total_cycles for segment in segments)
     return DualModePlan(
         model=model,

@@ -29,6 +29,8 @@ class CompileOptions:
         Largest number of pieces in one segment. What it costs shows in the lower bound.
     time_limit_s : float or None
         Wall seconds. When they are over, the rest of the search takes short cuts; what that costs shows in the bound.
+    ends_s : float or None
+        Wall seconds after which the search ends with what it has, or in `TimeLimitError`; segments are made of it then.
     allow_uncovered : bool
         Whether matrix work that the arrays cannot compute is left out of the plan, which then names it, or refused.
 
@@ -44,6 +46,7 @@ class CompileOptions:
     segment_pieces: int | None = None
     time_limit_s: float | None = None
     allow_uncovered: bool = False
+    ends_s: float | None = None
 
     def __post_init__(self) -> None:
         if self.split_sizes is not None and (not self.split_sizes or min(self.split_sizes) < 1):

@@ -73,12 +73,15 @@ def checked(plan: DualModePlan, graph: OperatorGraph | None = None) -> DualModeP
 
 def find_faults(plan: DualModePlan, graph: OperatorGraph | None = None) -> list[Fault]:
     """Return everything that is wrong with a plan; empty if it is sound."""
+    watch()
     structure = list(_structure(plan))
     if structure:
         # Numbers of operators or arrays that do not exist would make everything after them meaningless.
         return structure
+    watch()
     faults = list(_coverage(plan))
     faults += _order(plan)
+    watch()
     faults += _modes(plan)
     faults += _kept(plan)
     uses = _Uses(plan)
@@ -109,6 +112,7 @@ def _structure(plan: DualModePlan) -> Iterator[Fault]:
         if not op.reads or any(source != NETWORK and source not in op.waits_for for source in op.reads):
             yield Fault(where, "it reads from an operator that it does not wait for")
     for number, segment in enumerate(plan.segments):
+        watch()
         where = f"segment {number}"
         if not segment.parts:
             yield Fault(where, "it has no parts")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cimplan.errors import InternalError
+from cimplan.limits import watch
 from cimplan.plan.dual_mode import DualModePlan
 from cimplan.program.generate import generate
 from cimplan.program.language import Program
@@ -35,6 +36,7 @@ def checked_program(plan: DualModePlan) -> CheckedProgram:
     InternalError
         If the verifier finds a fault in it, or it does something else than the plan says.
     """
+    watch()
     program = generate(plan)
     report = verify(program, plan.chip)
     faults = [str(violation) for violation in report.violations] or disagreements(program, plan)
