@@ -124,7 +124,7 @@ def make_inputs(folder: Path) -> dict[str, str]:
     made["plan"], made["chip_plan"] = folder / "plan.json", folder / "chip_plan.json"
     for line in (
         ["partition", "--profile", str(made["wide"]), "--method", "greedy", "-o", str(made["plan"]), "--quiet"],
-        ["compile", "zoo:opt_13b", "--time-limit", "20s", "-o", str(made["chip_plan"]), "--quiet"],
+        ["compile", "zoo:opt_13b", "--time-limit", "40s", "-o", str(made["chip_plan"]), "--quiet"],
     ):
         subprocess.run([*CIMPLAN, *line], stdout=subprocess.DEVNULL, check=True)
     return {name: str(path) for name, path in made.items()}
