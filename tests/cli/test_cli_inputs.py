@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -66,13 +68,45 @@ def test_values_come_from_files_too(cimplan, model: Path, tmp_path: Path) -> Non
         ("--dim", "row=9", "Did you mean 'rows'"),
         ("--value", "n", "is not a value"),
         ("--value", "n=many", "is not a value"),
-        ("--value", "missing.npz", "cannot read the values"),
+        ("--value", "missing.npz", "cannot be read"),
         ("--value", "n=2.5", "does not fit the type"),
     ],
 )
 def test_what_does_not_fit_is_refused(cimplan, model: Path, option: str, text: str, said: str) -> None:
     done = cimplan("inspect", model, option, text)
     assert done.code == 2 and said in done.err
+
+
+def _with_header(path: Path, shape: str, kind: str = "<i8") -> None:
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".encode().ljust(117) + b"\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+
+
+def _text_inside(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("n", "[6]")
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("sizes.npy", lambda path: _with_header(path, "(0, 1000000000000000000000)")),
+        ("negative.npy", lambda path: _with_header(path, "(-1,)")),
+        ("cut.npy", lambda path: _with_header(path, "(2,)")),
+        ("nested.npy", lambda path: _with_header(path, "(" * 45 + ")" * 45)),
+        ("objects.npy", lambda path: np.save(path, np.array([{1: 2}], dtype=object))),
+        ("archive.npy", lambda path: path.write_bytes(b"PK\3\4")),
+        ("text.npz", _text_inside),
+        ("array.npz", lambda path: _with_header(path, "(0,)")),
+        ("pipe.npy", os.mkfifo),
+        ("folder.npy", Path.mkdir),
+    ],
+)
+def test_no_file_of_values_is_taken_for_what_it_is_not(cimplan, model: Path, tmp_path: Path, name: str, write) -> None:
+    path = tmp_path / name
+    write(path)
+    done = cimplan("inspect", model, "--value", f"n={path}" if name.endswith(".npy") else path)
+    assert done.code == 2 and name in done.err
 
 
 def test_names_of_inputs_need_the_model_beside_a_profile(cimplan, model: Path, tmp_path: Path) -> None:

@@ -276,6 +276,14 @@ def test_other_hashes_are_found(costed, kind):
     assert [line.split(":")[0] for line in compare_costs(plan, None, HARDWARE, PROFILE)] == [f"inputs.{kind}"]
 
 
+def test_other_words_on_inputs_outputs_and_reorders_are_found(plans):
+    data = plans[0].to_json()
+    data["network_io"] = {"free": "charged", "charged": "free"}[data["network_io"]]
+    data["operators"][0]["reorders"] = ["invented"]
+    found = compare_costs(Plan.from_json(data, "plan.json"), None, HARDWARE, PROFILE)
+    assert [line.split(" is ")[0].split(": ")[-1] for line in found] == ["reorders", "network_io"]
+
+
 def test_a_fix_that_is_taken_out_of_the_file_is_missed_at_its_operator(plans):
     data = plans[1].to_json()
     data["fixes"], data["without_fixes"] = {}, None

@@ -97,9 +97,9 @@ def parse_values(texts: Iterable[str] | None) -> dict[str, Any]:
     for text in texts or ():
         name, equals, written = text.rpartition("=")
         if written.endswith(".npz") and not equals:
-            found = _arrays(Path(written))
+            found = _archive(Path(written))
         elif equals and name and written.endswith(".npy"):
-            found = {name: _array(Path(written))}
+            found = {name: _single(Path(written))}
         elif equals and name and written.strip():
             found = {name: _numbers(written, text)}
         else:
@@ -123,23 +123,22 @@ def _numbers(written: str, text: str) -> Any:
     return numbers[0] if len(numbers) == 1 else numbers
 
 
-def _array(path: Path) -> Any:
-    import numpy as np
+def _archive(path: Path) -> dict[str, Any]:
+    from cimplan.graph.arrays import read_arrays
 
-    try:
-        return np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError("cannot read the values", where=str(path), why=str(error)[:200], fix=_WRITE_VALUE) from error
+    found = read_arrays(path, _WRITE_VALUE)
+    if not isinstance(found, dict):
+        raise InputError("is one array without a name", where=str(path), fix=_WRITE_VALUE)
+    return found
 
 
-def _arrays(path: Path) -> dict[str, Any]:
-    from zipfile import BadZipFile
+def _single(path: Path) -> Any:
+    from cimplan.graph.arrays import read_arrays
 
-    try:
-        with _array(path) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, AttributeError, TypeError, BadZipFile) as error:
-        raise InputError("cannot read the values", where=str(path), why=str(error)[:200], fix=_WRITE_VALUE) from error
+    found = read_arrays(path, _WRITE_VALUE)
+    if isinstance(found, dict):
+        raise InputError("is not one array but a file of several", where=str(path), fix=_WRITE_VALUE)
+    return found
 
 
 def load_model(

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from cimplan.errors import InputError, did_you_mean
-from cimplan.files import is_folder, open_input
+from cimplan.files import is_folder
+from cimplan.graph.arrays import read_arrays
 from cimplan.graph.nodes import TensorType
 
 Sample = Mapping[str, np.ndarray[Any, Any]]
@@ -148,20 +149,9 @@ def _sample(path: Path, inputs: Mapping[str, TensorType]) -> Sample:
 
 
 def _arrays(path: Path, inputs: Mapping[str, TensorType]) -> dict[str, np.ndarray[Any, Any]]:
-    import zipfile
-
-    try:
-        with open_input(path) as stream:
-            if path.suffix == ".npz":
-                with np.load(stream, allow_pickle=False) as archive:
-                    return {name: archive[name] for name in archive.files}
-            array = np.load(stream, allow_pickle=False)
-    except OSError as error:
-        raise InputError("cannot be read", where=str(path), why=str(error.strerror or error)[:200], fix=_FIX) from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        # NumPy takes whatever it does not know for pickled objects, and says how to load such files unsafely.
-        why = "it is damaged, or holds objects"
-        raise InputError("is not a NumPy file of numbers", where=str(path), why=why, fix=_FIX) from error
+    array = read_arrays(path, _FIX)
+    if isinstance(array, dict):
+        return array
     if len(inputs) != 1:
         raise InputError(
             f"is one array for a model with {len(inputs)} inputs", where=str(path), fix=f"{_FIX}: {', '.join(inputs)}"

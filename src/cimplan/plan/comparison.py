@@ -61,6 +61,7 @@ def _network(plan: Plan, problem: Problem, context: PlanContext) -> Iterator[str
             ("reorder_ns", operator.reorder_ns, context.reorder_ns.get(operator.name, 0.0)),
             ("network_bytes", operator.network_bytes, context.network_bytes.get(operator.name, 0)),
             ("file_nodes", operator.file_nodes, context.file_nodes.get(operator.name, ())),
+            ("reorders", operator.reorders, context.reorders.get(operator.name, ())),
         ):
             if name in operator.model_fields_set and found != rebuilt:
                 yield f"{where}: {name} is {found!r}, rebuilt {rebuilt!r}"
@@ -157,6 +158,8 @@ def _context(plan: Plan, context: PlanContext) -> Iterator[str]:
         found, rebuilt = getattr(plan.profile, name), getattr(context.profile, name)
         if name in plan.profile.model_fields_set and found != rebuilt:
             yield f"profile.{name} is {found!r}, rebuilt {rebuilt!r}"
+    if "network_io" in plan.model_fields_set and plan.network_io != context.network_io:
+        yield f"network_io is {plan.network_io!r}, rebuilt {context.network_io!r}"
     if plan.times.host != context.profile.kind:
         yield f"times.host is {plan.times.host!r}, rebuilt {context.profile.kind!r}"
 
