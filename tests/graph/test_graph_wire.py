@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, checker, helper, numpy_helper
 
-from cimplan.graph.wire import Editor, MalformedError, nodes_of, skeleton
+from cimplan.graph.wire import OUTER_NAME, Editor, MalformedError, field_start, nodes_of, skeleton
 
 
 def model() -> ModelProto:
@@ -117,3 +117,15 @@ def test_cut_files_are_refused(cut):
     for work in (lambda stream: Editor(rename=True).edit(stream, len(content)), lambda s: nodes_of(s, len(content))):
         with pytest.raises(MalformedError):
             work(io.BytesIO(content))
+
+
+def test_nodes_of_a_graph_in_two_fields_are_numbered_as_one():
+    graphs = [
+        helper.make_graph([helper.make_node("Relu", [before], [after])], "g", [], []).SerializeToString()
+        for before, after in (("a", "b"), ("b", "c"))
+    ]
+    content = b"".join(field_start(7, len(graph)) + graph for graph in graphs)
+    assert [node.name for node in edited(content, Editor(rename=True)).graph.node] == [
+        f"{OUTER_NAME}0",
+        f"{OUTER_NAME}1",
+    ]

@@ -131,6 +131,7 @@ class Editor:
     payload: bool = True
     rename: bool = False
     inputs: set[str] | None = None
+    _outer: int = 0
     _inner: int = 0
 
     def edit(self, stream: BinaryIO, size: int) -> Edited:
@@ -152,7 +153,6 @@ class Editor:
             self._initializers(stream, end) if kind == "graph" and outer and self.inputs is not None else None
         )
         result = Edited()
-        number = 0
         for position, tag, wire, start, length in fields(stream, end):
             if tag in dropped:
                 continue
@@ -173,8 +173,8 @@ class Editor:
             )
             if self.rename and children[tag] == _NODE:
                 if kind == "graph" and outer:
-                    new = f"{OUTER_NAME}{number}"
-                    number += 1
+                    new = f"{OUTER_NAME}{self._outer}"  # a file may give its graph in several fields, which are one
+                    self._outer += 1
                 else:
                     new = f"{INNER_NAME}{self._inner}"
                     self._inner += 1
