@@ -161,7 +161,7 @@ def test_a_fault_is_named_with_line_path_and_advice(tmp_path, old, new, line, pa
 
 CHIP_FAULTS = [
     ("arrays: 4", "arrays: 0", "dual_mode.arrays", "greater than 0"),
-    ("main_bytes_per_cycle: 4", "main_bytes_per_cycle: -4", "dual_mode.main_bytes_per_cycle", "greater than 0"),
+    ("main_bytes_per_cycle: 4", "main_bytes_per_cycle: -4", "dual_mode.main_bytes_per_cycle", "greater than or equal"),
     ("memory_bytes_per_cycle: 2.5", "memory_bytes_per_cycle: .inf", "dual_mode.memory_bytes_per_cycle", "finite"),
     ("memory_bytes_per_cycle: 2.5", "memory_bytes_per_cycle: .nan", "dual_mode.memory_bytes_per_cycle", "finite"),
     ("memory_bytes_per_cycle: 2.5", "memory_bytes_per_cycle: true", "dual_mode.memory_bytes_per_cycle", "number"),
@@ -224,6 +224,22 @@ def test_the_first_few_of_many_fields_that_are_given_twice_are_named(tmp_path):
 def test_two_fields_that_are_given_twice_are_both_named(tmp_path):
     text = refused(tmp_path, GOOD.replace("rows: 64", "rows: 64\n  rows: 65") + "\nname: other\n")
     assert "rows: the field is given twice" in text and "so are name (line" in text and "others" not in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("mvm_latency: 1us", "mvm_latency: 1e300ns", "a duration here is between 1e-06ns and 1e+15ns"),
+        ("mvm_latency: 1us", "mvm_latency: 1e-300ns", "a duration here is between"),
+        ("bandwidth: 1GB/s", "bandwidth: 1e-300GB/s", "a bandwidth here is between 1e-09GB/s and 1e+15GB/s"),
+        ("bandwidth: 1GB/s", "bandwidth: 1e300GB/s", "a bandwidth here is between"),
+    ],
+)
+def test_a_quantity_that_no_hardware_has_is_refused(tmp_path, old, new, reason):
+    name = old.split(":")[0]
+    text = re.sub(rf"{name}: \S+", new, GOOD)
+    assert text != GOOD
+    assert reason in refused(tmp_path, text)
 
 
 @pytest.mark.parametrize("what", ["name: {}", "{}: 1", "description: &{} 1", "name: !{} 1", "name: *{}"])

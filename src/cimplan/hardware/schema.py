@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from cimplan.hardware.quantities import BandwidthGbps, DurationNs, FrequencyHz, SizeBytes
+from cimplan.hardware.quantities import LEAST_RATE, MOST_RATE, BandwidthGbps, DurationNs, FrequencyHz, SizeBytes
 from cimplan.operator_types import OFFLOADABLE
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -26,7 +26,7 @@ _BITS_LIMIT = 64
 Count = Annotated[int, Field(gt=0, le=_COUNT_LIMIT)]
 Cycles = Annotated[int, Field(ge=0, le=_COUNT_LIMIT)]
 Bits = Annotated[int, Field(gt=0, le=_BITS_LIMIT)]
-Rate = Annotated[float, Field(gt=0, le=1e15, allow_inf_nan=False, strict=True)]
+Rate = Annotated[float, Field(ge=LEAST_RATE, le=MOST_RATE, allow_inf_nan=False, strict=True)]
 OperatorTypes = Annotated[
     tuple[Literal[MATRIX_OPERATORS], ...],  # type: ignore[valid-type]
     BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
