@@ -109,8 +109,8 @@ objectives: [latency, crossbars]
 """
 
 
-def make_inputs(folder: Path) -> dict[str, str]:
-    """Write the inputs that are generated; return the files by name."""
+def make_inputs(folder: Path, wanted: set[str]) -> dict[str, str]:
+    """Write the inputs that are generated; return the files by name. Plans, which take long, only if wanted."""
     made = {name: folder / f"{name}.json" for name in ("wide", "deep", "blocks", "cells")}
     host_profile(made["wide"], lambda v: None, 2000)
     host_profile(made["deep"], lambda v: v - 1 if v else None, 3000)
@@ -122,11 +122,12 @@ def make_inputs(folder: Path) -> dict[str, str]:
     many_nodes(made["more_nodes"], 60_000)
     made["space"].write_text(SPACE, encoding="utf-8")
     made["plan"], made["chip_plan"] = folder / "plan.json", folder / "chip_plan.json"
-    for line in (
-        ["partition", "--profile", str(made["wide"]), "--method", "greedy", "-o", str(made["plan"]), "--quiet"],
-        ["compile", "zoo:opt_13b", "--time-limit", "40s", "-o", str(made["chip_plan"]), "--quiet"],
-    ):
-        subprocess.run([*CIMPLAN, *line], stdout=subprocess.DEVNULL, check=True)
+    lines = {
+        "plan": ["partition", "--profile", str(made["wide"]), "--method", "greedy", "-o", str(made["plan"]), "--quiet"],
+        "chip_plan": ["compile", "zoo:opt_13b", "--time-limit", "40s", "-o", str(made["chip_plan"]), "--quiet"],
+    }
+    for name in lines.keys() & wanted:
+        subprocess.run([*CIMPLAN, *lines[name]], stdout=subprocess.DEVNULL, check=True)
     return {name: str(path) for name, path in made.items()}
 
 
@@ -139,7 +140,8 @@ def cases() -> list[Case]:
 
     for command in ("inspect", "quantize", "profile"):
         for source in ("nodes", "more_nodes"):
-            add(command, source, "FILE", *(("-o", "OUT.onnx") if command == "quantize" else ()))
+            out = {"quantize": ("-o", "OUT.onnx"), "profile": ("-o", "OUT.json")}
+            add(command, source, "FILE", *out.get(command, ()))
     for source in ("wide", "deep", "blocks", "cells"):
         add("partition", source, "--profile", "FILE", "-o", "OUT.json")
     for method in ("cp-sat", "ilp", "greedy", "single-cut", "heft", "sequential-ilp"):
@@ -238,11 +240,11 @@ def main() -> int:
     arguments = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory(prefix="limits-") as name:
-        files = make_inputs(Path(name))
-        for case in cases():
-            if arguments.only in (None, case.command):
-                rows.append(measure(case, files, arguments.limit, arguments.noise, Path(name)))
-                print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+        chosen = [case for case in cases() if arguments.only in (None, case.command)]
+        files = make_inputs(Path(name), {case.source for case in chosen})
+        for case in chosen:
+            rows.append(measure(case, files, arguments.limit, arguments.noise, Path(name)))
+            print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
     facts = machine()
     head = ("command", "input", "limit", "took s", "promised s", "exit code")
     lines = [[*(row[key] for key in ("command", "input", "limit", "took_s", "promised_s", "code"))] for row in rows]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,12 +106,16 @@ def unlimited() -> Iterator[None]:
 
 @contextmanager
 def _set(deadline: Deadline | None) -> Iterator[None]:
-    token = _current.set(deadline)
-    _tell()
+    before = _current.get()
     try:
+        # Within the try: the clock may strike here, and a deadline that stayed would end all that comes after.
+        _current.set(deadline)
+        _tell()
         yield
     finally:
-        _current.reset(token)
+        with suppress(OutOfTimeError):
+            _current.set(before)
+        _current.set(before)
         _tell()
 
 

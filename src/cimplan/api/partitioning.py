@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -34,6 +34,9 @@ MEASURING_SHARE: Final = 0.25
 """Part of the time limit of a plan that measuring the host may be planned to take."""
 
 _LEAST_S: Final = 0.01
+
+_PRESSED_S: Final = 0.2
+"""Seconds to compute gains in after Ctrl-C."""
 
 _FINISHING_S_PER_OPERATOR: Final = 1e-3
 """Seconds to keep for what is done with a schedule before it is a plan."""
@@ -370,11 +373,14 @@ def solve(
             with noticed.let_one_through(), limits.time_limit(left()):
                 yield
 
-        def explaining() -> AbstractContextManager[None]:
+        @contextmanager
+        def explaining() -> Iterator[None]:
             # To the end of the limit: what comes after takes no longer than the second that a limit may be late.
-            return limits.time_limit(
-                None if time_limit_s is None else max(_LEAST_S, time_limit_s - (time.perf_counter() - began))
-            )
+            ends = None if time_limit_s is None else max(_LEAST_S, time_limit_s - (time.perf_counter() - began))
+            if noticed.pressed:
+                ends = _PRESSED_S
+            with noticed.let_one_through(), limits.time_limit(ends):
+                yield
 
         sampled = sample(
             costed, problem, solution, seed=seed, time_limit_s=time_limit_s, stopped=lambda: noticed.pressed

@@ -385,7 +385,7 @@ def _unrefuted(
     if proven.part.verdict == "verified" or not rests_on_a_solver(solution.method, solution.statistics):
         return proven
     quickest: int | None = 0  # a bound that there is no time to test is not told
-    with suppress(TimeLimitError), explaining():
+    with suppress(TimeLimitError, KeyboardInterrupt), explaining():
         quickest = quickest_move(problem, schedule)
     if quickest is None or quickest >= proven.lower_bound:
         return proven

@@ -19,7 +19,7 @@ from cimplan.units import format_duration
 
 FIXED = "placed by the user"
 
-UNKNOWN = "what another place would change was not computed within the time limit"
+UNKNOWN = "what another place would change was not computed before the time limit or Ctrl-C"
 """Reason of an operator whose moves there was no time for; all that is left of one where the user placed it."""
 
 
@@ -67,8 +67,8 @@ def explain(
     proven : bool, optional
         Whether the schedule may be called optimal; if left out, whether it ends at the bound.
     limited : callable
-        Makes the context in which moves are timed; where it ends in `TimeLimitError`, the reason of the operators that
-        are left is `UNKNOWN`.
+        Makes the context in which moves are timed; where it ends in `TimeLimitError`, or by Ctrl-C, the reason of the
+        operators that are left is `UNKNOWN`.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def explain(
         If a move within the budget beats the proven lower bound: then the proof is wrong.
     """
     found = _Explanation(problem, schedule, unfixed or problem, unsupported or {}, lower_bound, proven)
-    with suppress(TimeLimitError), limited():
+    with suppress(TimeLimitError, KeyboardInterrupt), limited():
         found.time_moves()
     return found.reasons()
 
