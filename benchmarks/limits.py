@@ -155,7 +155,7 @@ def cases() -> list[Case]:
     add("compile", "zoo:opt_13b", "FILE", "-o", "OUT.json", signal_after_s=3.0)
     for source in ("plan", "chip_plan"):
         add("check", source, "FILE")
-    for kind in ("csv", "trace", "json"):
+    for kind in ("csv", "trace"):
         add("export", "plan", "FILE", "--to", kind, "-o", f"OUT.{kind}")
     for kind in ("csv", "program"):
         add("export", "chip_plan", "FILE", "--to", kind, "-o", f"OUT.{kind}")
