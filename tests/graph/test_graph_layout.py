@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import onnxruntime as ort
@@ -11,6 +12,7 @@ import pytest
 from blocked_networks import NETWORKS, is_blocked, padded_to, saved
 from cimplan.cost.layout import fold_reorders
 from cimplan.cost.profile import optimised_graph
+from cimplan.errors import InputError
 from cimplan.graph.layout import network_of, network_shapes, without_marks
 from cimplan.graph.operators import OperatorGraph
 from cimplan.graph.read import read_graph
@@ -102,3 +104,12 @@ def test_int8_networks_have_no_blocks_and_come_back_themselves(tmp_path: Path) -
 def test_marks_are_taken_off_names() -> None:
     assert without_marks("conv1_nchwc_token_12") == "conv1"
     assert without_marks("conv1_nchwc_more") == "conv1_nchwc_more"
+
+
+def test_a_blocked_graph_that_was_edited_is_refused(tmp_path: Path) -> None:
+    _, graph = blocked_graph(tmp_path, "depthwise" if "depthwise" in NETWORKS else next(iter(NETWORKS)))
+    weight = next(op.weight_input for op in graph.operators if op.domain and op.work is not None)
+    flat = replace(graph.tensors[weight], shape=())
+    for tensors in ({**graph.tensors, weight: flat}, {name: t for name, t in graph.tensors.items() if name != weight}):
+        with pytest.raises(InputError, match="contradicts itself"):
+            fold_reorders(network_shapes(replace(graph, tensors=tensors)))

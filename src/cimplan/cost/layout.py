@@ -39,7 +39,14 @@ from functools import cached_property
 from pathlib import Path
 
 from cimplan.cost.profile_file import HostProfile, record_of
-from cimplan.graph.layout import REORDER_INPUT, REORDER_OUTPUT, blocked_tensors, is_reorder, network_of
+from cimplan.graph.layout import (
+    REORDER_INPUT,
+    REORDER_OUTPUT,
+    blocked_tensors,
+    is_reorder,
+    network_of,
+    well_formed,
+)
 from cimplan.graph.operators import Edge, Operator, OperatorGraph
 from cimplan.operator_types import NCHWC
 
@@ -231,7 +238,8 @@ def fold_reorders(graph: OperatorGraph) -> LayoutFold:
     blocked = blocked_tensors(graph)
     if not blocked:
         return LayoutFold(graph, {op.name: (op.name,) for op in graph.operators}, {}, frozenset(), frozenset())
-    return _Folding(graph, blocked).run()
+    with well_formed(graph):
+        return _Folding(graph, blocked).run()
 
 
 class _Folding:

@@ -72,7 +72,7 @@ class WorkRecord(Record):
 class OperatorRecord(Record):
     """An operator of the graph as it runs on the host."""
 
-    name: str
+    name: str = Field(min_length=1)
     op_type: str
     domain: str = ""
     inputs: Names

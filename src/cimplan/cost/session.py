@@ -55,7 +55,12 @@ ORT_ERRORS: tuple[type[Exception], ...] = (
 
 _FIX = "Check the file with onnx.checker.check_model, or export the model again"
 _ONLY_ERRORS = 3
-_ELEMENTS_LIMIT = 2**31
+_ELEMENTS_LIMIT = 2**28
+"""Of one input: two gigabytes while random numbers are made for it."""
+
+_RANK_LIMIT = 64
+"""Of an array of numpy."""
+
 _LARGE_BYTES = 1 << 25
 """Size of a model from which on its weights are laid beside it, where sessions share them."""
 
@@ -213,10 +218,11 @@ def make_feed(
                 fix="Export the model with numeric inputs",
             )
         shape = shapes.get(value.name, tuple(value.shape))
-        if np.prod(shape, dtype=float) > _ELEMENTS_LIMIT:
+        if np.prod(shape, dtype=float) > _ELEMENTS_LIMIT or len(shape) > _RANK_LIMIT:
             raise InputError(
                 f"the input of shape {list(shape)} is too large",
                 where=f"{where}: input {value.name!r}",
+                why=f"inputs are made of at most {_ELEMENTS_LIMIT:,} elements in {_RANK_LIMIT} dimensions",
                 fix="Give a smaller shape with --shape",
             )
         kind = np.dtype(dtype)

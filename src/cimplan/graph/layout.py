@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,6 +57,26 @@ def blocked_tensors(graph: OperatorGraph) -> frozenset[str]:
     return frozenset(blocked)
 
 
+@contextmanager
+def well_formed(graph: OperatorGraph) -> Iterator[None]:
+    """Refuse a graph whose blocked operators name tensors, or have shapes, that ONNX Runtime never writes.
+
+    Raises
+    ------
+    InputError
+        In place of what trips over them: such a graph comes from a file that was edited.
+    """
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise InputError(
+            "the graph contradicts itself",
+            where=f"graph {graph.name!r}",
+            why="an operator on channels in blocks does not fit its tensors",
+            fix="Make the profile again with `cimplan profile` rather than editing it",
+        ) from error
+
+
 def network_shapes(graph: OperatorGraph, named: Mapping[str, tuple[int, ...]] = _NOTHING_NAMED) -> OperatorGraph:
     """Return a graph with the shapes and the matrix work of the network, whatever blocks its host keeps channels in.
 
@@ -65,10 +86,22 @@ def network_shapes(graph: OperatorGraph, named: Mapping[str, tuple[int, ...]] = 
         As ONNX Runtime optimised it. A graph that is right already comes back equal.
     named : mapping of str to tuple of int
         Shapes of tensors of the model file, by their names there.
+
+    Raises
+    ------
+    InputError
+        If the graph contradicts itself.
     """
     blocked = blocked_tensors(graph)
     if not blocked:
         return graph
+    with well_formed(graph):
+        return _with_network_shapes(graph, named, blocked)
+
+
+def _with_network_shapes(
+    graph: OperatorGraph, named: Mapping[str, tuple[int, ...]], blocked: frozenset[str]
+) -> OperatorGraph:
     channels = _Channels(graph, blocked, named)
     tensors = dict(graph.tensors)
     for name in blocked:
@@ -85,7 +118,8 @@ def network_shapes(graph: OperatorGraph, named: Mapping[str, tuple[int, ...]] = 
 def open_channels(graph: OperatorGraph) -> bool:
     """Return whether the channels of some tensor do not follow from reorders alone, so that the file may help."""
     blocked = blocked_tensors(graph)
-    return bool(blocked) and _Channels(graph, blocked, _NOTHING_NAMED).open
+    with well_formed(graph):
+        return bool(blocked) and _Channels(graph, blocked, _NOTHING_NAMED).open
 
 
 def network_of(graph: OperatorGraph, model: Path) -> OperatorGraph:

@@ -183,7 +183,10 @@ class ShapeInference:
             known = types.get(name)
             if known is None:
                 raise RuleError(f"has the input {name!r} of unknown shape")
-            input_types[name] = helper.make_tensor_type_proto(dtype_code(known.dtype), known.shape)
+            try:
+                input_types[name] = helper.make_tensor_type_proto(dtype_code(known.dtype), known.shape)
+            except ValueError as error:  # beyond 64 bits
+                raise RuleError(f"has the input {name!r} of a size that no tensor can have") from error
             if len(known.shape) <= 1 and (known.dtype.startswith(("int", "bool")) or node.op_type in _SIZED_BY_FLOATS):
                 value = self._values.get(name)
                 if value is not None:
