@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import cimplan as cp
-from cimplan.api.partitioning import placed
+from cimplan.api.fixing import placed
 from cimplan.cost.estimate import estimate
 from cimplan.cost.layout import fold_reorders
 from cimplan.cost.profile import optimised_graph

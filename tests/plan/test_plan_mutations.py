@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from cimplan.api.checking import compare_costs
-from cimplan.api.partitioning import cost, fixed, solve
+from cimplan.api.fixing import fixed
+from cimplan.api.partitioning import cost, solve
 from cimplan.cost.problem import Dependency, Option, Problem
 from cimplan.errors import InputError
 from cimplan.partition.exact import solve as exact

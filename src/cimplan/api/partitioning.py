@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from cimplan import limits
+from cimplan.api.fixing import fixed, placed, without_fixes
 from cimplan.api.models import Model, load
 from cimplan.errors import InputError
 from cimplan.units import check_seconds
@@ -43,12 +43,6 @@ _FINISHING_S_PER_OPERATOR: Final = 1e-3
 
 VERIFYING: Final = "verifying the proof"
 """Phase that `on_solution` is told last, when the method has ended."""
-
-_CANDIDATES = 5
-"""Operators to name where a node is part of several."""
-
-_NEAREST = 3
-"""Names to propose for one that is not known."""
 
 
 def profile(
@@ -358,7 +352,7 @@ def solve(
             if not noticed.pressed:
                 with limits.time_limit(left()):
                     solution = with_certificate(problem, solution, left(PROVING_SHARE))
-                    free = _without_fixes(costed.problem, problem, solution, left(PROVING_SHARE)) if fixes else None
+                    free = without_fixes(costed.problem, problem, solution, left(PROVING_SHARE)) if fixes else None
         noticed.hold()
         solution = _with_endings(solution, curve=curve, interrupted=noticed.pressed)
         if warm_start is None:
@@ -396,54 +390,6 @@ def solve(
         return plan_from(problem, solution, context, unfixed=costed.problem)
 
 
-def placed(costed: CostedNetwork, fix: Mapping[str, str]) -> dict[str, str]:
-    """Return placements by operator name; where a name is that of a node of the model file, of the operator it is in.
-
-    Raises
-    ------
-    InputError
-        If a node is part of several operators, with their names, or one operator is placed twice and differently.
-    """
-    known = set(costed.problem.names)
-    of_node: dict[str, list[str]] = {}
-    for operator in costed.graph.operators:
-        for node in operator.file_nodes:
-            of_node.setdefault(node, []).append(operator.name)
-    found: dict[str, str] = {}
-    for name, place in fix.items():
-        operators = [name] if name in known else of_node.get(name, [])
-        if not operators:
-            raise _unknown(name, costed.problem.names, of_node)
-        if len(operators) > 1:
-            raise InputError(
-                "cannot fix a node that several operators share",
-                where=name,
-                why=f"in the graph that runs it is part of {len(operators)} operators",
-                fix=f"Fix one of them: {', '.join(map(repr, operators[:_CANDIDATES]))}"
-                + (f" and {len(operators) - _CANDIDATES} more" if len(operators) > _CANDIDATES else ""),
-            )
-        if found.setdefault(operators[0], place.lower()) != place.lower():
-            raise InputError(
-                f"{operators[0]!r} is placed twice, on {found[operators[0]]} and on {place}",
-                where=name,
-                why="both names mean this operator",
-                fix="Place it once",
-            )
-    return found
-
-
-def _unknown(name: str, operators: Iterable[str], nodes: Iterable[str]) -> InputError:
-    names = list(dict.fromkeys([*operators, *nodes]))
-    nearest = ", ".join(map(repr, get_close_matches(name, names, n=_NEAREST, cutoff=0.0)))
-    return InputError(
-        "cannot fix an unknown operator",
-        where=name,
-        why="names are those of the optimised graph, as `cimplan partition --all` lists them, and of the nodes of the "
-        "model file they stand for",
-        fix=f"The nearest of {len(names)} names: {nearest}" if names else "The network has no operators",
-    )
-
-
 def _host_alone(problem: Problem, method: str, took_s: float, start: Schedule | None) -> Solution:
     """Return the answer to begin with, for a method that had none when the time was up."""
     from cimplan.partition.timing import least_choices, list_schedule, retimed
@@ -462,40 +408,6 @@ def _host_alone(problem: Problem, method: str, took_s: float, start: Schedule | 
         solve_s=took_s,
         statistics={STOPPED: "time limit"},
     )
-
-
-def fixed(problem: Problem, fix: Mapping[str, str]) -> Problem:
-    """Return the problem with operators where the user wants them.
-
-    Raises
-    ------
-    InputError
-        If there is no operator of a name; with those of the nearest names, of what may be thousands.
-    NoAnswerError
-        If an operator cannot run where the user wants it.
-    """
-    known = set(problem.names)
-    for name in fix:
-        if name not in known:
-            raise _unknown(name, problem.names, ())
-    return problem.fixed({name: place.lower() for name, place in fix.items()})
-
-
-def _without_fixes(unfixed: Problem, problem: Problem, solution: Solution, left_s: float | None) -> Solution | None:
-    """Return the answer to the problem without the user's fixes, in what is left of the time.
-
-    A method that proves nothing is not made to wait for one that does: what fixes cost it stays unknown.
-    """
-    from cimplan.partition.methods import METHODS, solve
-    from cimplan.plan.fixes import ruled_out, without
-
-    method = METHODS.get(solution.method)
-    if method is None or not method.exact or solution.schedule is None or (left_s is not None and left_s <= 0):
-        return None
-    out = ruled_out(problem, unfixed)
-    if not any(out):
-        return replace(solution, curve=(), curve_proofs=())
-    return solve(without(problem, out), time_limit_s=left_s, warm_start=solution.schedule)
 
 
 def _with_endings(solution: Solution, *, curve: bool, interrupted: bool) -> Solution:

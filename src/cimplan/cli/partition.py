@@ -105,8 +105,9 @@ def partition(
 
     Ctrl-C (or SIGTERM) ends it with the best plan so far, also while its proof is verified; the summary says so.
     """
+    from cimplan.api.fixing import fixed, placed
     from cimplan.api.interrupts import interrupts
-    from cimplan.api.partitioning import fixed, placed, solve
+    from cimplan.api.partitioning import solve
     from cimplan.files import check_writable
     from cimplan.plan.plan import Plan
     from cimplan.plan.summary import interruption
