@@ -36,7 +36,7 @@ MEASURING_SHARE: Final = 0.25
 _LEAST_S: Final = 0.01
 
 _PRESSED_S: Final = 0.2
-"""Seconds to compute gains in after Ctrl-C."""
+"""Seconds to compute gains in after Ctrl-C, or when the time is up: small networks need less."""
 
 _FINISHING_S_PER_OPERATOR: Final = 1e-3
 """Seconds to keep for what is done with a schedule before it is a plan."""
@@ -370,7 +370,7 @@ def solve(
         @contextmanager
         def explaining() -> Iterator[None]:
             # To the end of the limit: what comes after takes no longer than the second that a limit may be late.
-            ends = None if time_limit_s is None else max(_LEAST_S, time_limit_s - (time.perf_counter() - began))
+            ends = None if time_limit_s is None else max(_PRESSED_S, time_limit_s - (time.perf_counter() - began))
             if noticed.pressed:
                 ends = _PRESSED_S
             with noticed.let_one_through(), limits.time_limit(ends):
@@ -392,6 +392,7 @@ def solve(
 
 def _host_alone(problem: Problem, method: str, took_s: float, start: Schedule | None) -> Solution:
     """Return the answer to begin with, for a method that had none when the time was up."""
+    from cimplan.partition.bounds import lower_bound
     from cimplan.partition.timing import least_choices, list_schedule, retimed
     from cimplan.plan.proof import STOPPED
     from cimplan.plan.schedule import Solution
@@ -404,7 +405,7 @@ def _host_alone(problem: Problem, method: str, took_s: float, start: Schedule | 
         method=method,
         status="feasible",
         schedule=schedule,
-        lower_bound=0,
+        lower_bound=lower_bound(problem),
         solve_s=took_s,
         statistics={STOPPED: "time limit"},
     )
