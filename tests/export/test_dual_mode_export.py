@@ -14,6 +14,8 @@ from onnx import TensorProto, helper
 
 from cimplan.dualmode.compile import compile_graph
 from cimplan.dualmode.options import CompileOptions, make_readings
+from cimplan.errors import InputError
+from cimplan.export import DUAL_MODE_FORMATS
 from cimplan.export.dual_mode_tables import parts_csv, segments_csv, stores_csv, write_csv
 from cimplan.export.dual_mode_trace import trace, write_trace
 from cimplan.graph.read import graph_from_model
@@ -176,3 +178,13 @@ def test_files_are_written_beside_each_other(plan, tmp_path):
 def test_ranges_read_like_page_numbers():
     assert ranges_text(()) == ""
     assert ranges_text(((0, 16), (40, 1))) == "0-15, 40"
+
+
+def test_a_plan_whose_arrays_were_edited_makes_no_program(plan, tmp_path):
+    first, *rest = plan.segments
+    part, *others = first.parts
+    twice = replace(part, placement=(part.placement[0], *part.placement))
+    edited = replace(plan, segments=(replace(first, parts=(twice, *others)), *rest))
+    with pytest.raises(InputError, match="no program that passes"):
+        DUAL_MODE_FORMATS["program"](edited, tmp_path / "p.txt")
+    assert list(tmp_path.iterdir()) == []

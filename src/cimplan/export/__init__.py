@@ -52,11 +52,22 @@ def _dual_mode_csv(plan: DualModePlan, path: Path) -> tuple[Path, ...]:
 
 def _program(plan: DualModePlan, path: Path) -> tuple[Path, ...]:
     """Meta-operator program (text), verified."""
+    from cimplan.errors import InputError, InternalError
     from cimplan.files import write_text
     from cimplan.program.checked import checked_program
     from cimplan.program.printer import print_program
 
-    write_text(path, print_program(checked_program(plan).program))
+    try:
+        program = checked_program(plan).program
+    except InternalError as error:
+        # `compile` verifies the program before there is a plan: this one has been edited since.
+        raise InputError(
+            "the plan makes no program that passes the verifier",
+            where=error.where,
+            why=error.why,
+            fix="Make the plan again with `cimplan compile` rather than editing it",
+        ) from error
+    write_text(path, print_program(program))
     return (path,)
 
 
