@@ -274,7 +274,7 @@ class _Watcher:
         self._limit_s = 0.0
         self._memory: int | None = None
         self._files: dict[str, None] = {}
-        self._asked: float | None = None
+        self._asked = False
         self._answered = False
         self._asked_memory: float | None = None
         self._waited_s = 0.0
@@ -293,8 +293,8 @@ class _Watcher:
             # Where the machine stood still, the other process had no time to answer either: not all of it counts.
             passed_s = min(now - self._looked, _POLL_S)
             self._looked = now
-            self._waited_s = self._waited_s + passed_s if late or self._asked is not None else 0.0
-            if self._waited_s > PATIENCE_S and self._asked is not None:
+            self._waited_s = self._waited_s + passed_s if late or self._asked else 0.0
+            if self._waited_s > PATIENCE_S and self._asked:
                 self._end("interrupted; what was running did not stop by itself and was ended")
             if self._waited_s > PATIENCE_S:
                 self._end(
@@ -304,7 +304,7 @@ class _Watcher:
             self._look_at_memory(now)
 
     def _wait_s(self) -> float | None:
-        if self._memory is not None or self._asked is not None:
+        if self._memory is not None or self._asked:
             return _POLL_S
         return None if self._deadline is None else max(_POLL_S, self._deadline - time.monotonic())
 
@@ -319,7 +319,7 @@ class _Watcher:
         # The interpreter writes the number of every signal into the same pipe: a byte that JSON text does not hold,
         # but for SIGUSR1, which looks like an empty line.
         if not self._answered and (signal.SIGINT in content or signal.SIGTERM in content):
-            self._asked = self._asked or time.monotonic()
+            self._asked = True
         text = bytes(byte for byte in content if byte >= _FIRST_OF_TEXT or byte == _NEWLINE)
         *lines, self._rest = (self._rest + text).split(b"\n")
         for line in filter(None, lines):
@@ -337,7 +337,7 @@ class _Watcher:
             self._files.pop(message["gone"], None)
         if "noticed" in message:
             # Python code is winding up, and will end by itself.
-            self._asked, self._deadline, self._answered = None, None, True
+            self._asked, self._deadline, self._answered = False, None, True
 
     def _look_at_memory(self, now: float) -> None:
         if self._memory is None:
